@@ -1,51 +1,60 @@
-r"""Data, models, dtypes and batch shapes that the contract tests run over.
+r"""Data, models, dtypes and batch shapes that tests run over, and the laws of the package's parts.
 
 Each part of the package is listed in `tests/<area>/cases.py`, one line and one oracle a class. The
-tests that run over these lists are in the `test_contract.py` beside them.
+laws are those of `botorch_risk.testing`; the `test_contract.py` beside the cases runs them.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import ScaleKernel
-from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.testing.data import BOUNDS as BOUNDS
+from botorch_risk.testing.data import RepeatedData as RepeatedData
+from botorch_risk.testing.data import gaussian_process as gaussian_process
+from botorch_risk.testing.data import of_decision as of_decision
+from botorch_risk.testing.laws import BATCH_SHAPES as BATCH_SHAPES
+from botorch_risk.testing.laws import DTYPES as DTYPES
+from botorch_risk.testing.laws import Laws
 from tests.devices import home
 
-DTYPES = [torch.float32, torch.float64]
-BATCH_SHAPES: list[tuple[int, ...]] = [(), (3,), (2, 3)]  # not (2,): inputs have 2 columns
-BOUNDS = [[0.0, 0.0], [1.0, 1.0]]
+
+def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
+    r"""Each case with each law that applies, as parameters `case` and `law` of a test.
+
+    Args:
+        laws: Of `botorch_risk.testing`.
+        cases: Of one kind, or parameters of pytest with marks.
+    """
+    rows = [each if hasattr(each, "values") else pytest.param(each) for each in cases]
+    pairs = [(*row.values, law, row.marks) for row in rows for law in laws]
+    return pytest.mark.parametrize(
+        ("case", "law"),
+        [
+            pytest.param(case, law, id=f"{case.name}-{law.name}", marks=marks)
+            for case, law, marks in pairs
+            if marks or law.applies(case)
+        ],
+    )
 
 
-@dataclass(frozen=True)
-class RepeatedData:
-    r"""Inputs and repeats that tests build models from."""
+def at_home(case: Any, **changes: Any) -> Any:
+    r"""A case on the device of the test."""
+    return replace(case, device=home(), **changes)
 
-    X: Tensor
-    Y: Tensor
 
-    @classmethod
-    def make(
-        cls,
-        batch_shape: tuple[int, ...] = (),
-        num_rows: int = 9,
-        num_repeats: int = 4,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float64,
-    ) -> RepeatedData:
-        generator = torch.Generator().manual_seed(seed)
-        draw = {"generator": generator, "dtype": torch.float64}
-        X = torch.rand(*batch_shape, num_rows, 2, **draw)
-        noise = torch.randn(*batch_shape, num_rows, num_repeats, **draw)
-        Y = (4 * X).sin().sum(dim=-1, keepdim=True) + (0.2 + X[..., :1]) * noise
-        return cls(X.to(home(), dtype), Y.to(home(), dtype))
+def repeated_data(*args: Any, **options: Any) -> RepeatedData:
+    r"""Readings on the device of the test."""
+    return RepeatedData.make(*args, device=home(), **options)
 
 
 def correlation_of(model: Any) -> Any:
@@ -71,23 +80,7 @@ def mean_variance_gp(data: RepeatedData, **options: Any) -> MeanVarianceGP:
     return model
 
 
-def gaussian_process(X: Tensor, Y: Tensor | None = None) -> SingleTaskGP:
-    r"""An unfitted model with hyperparameters that differ between replicates."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputDataWarning)  # float32
-        model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True) if Y is None else Y)
-    batch, d = X.shape[:-2], X.shape[-1]
-    offset = torch.arange(batch.numel(), dtype=X.dtype).reshape(*batch, 1, 1) / 10
-    model.covar_module.lengthscale = (0.4 + offset).expand(*batch, 1, d).to(X)
-    model.likelihood.noise = 1e-2
-    return model.eval()
-
-
 def of_decision_and_context(data: RepeatedData) -> SingleTaskGP:
     r"""A model of both columns and of a context that each row happened to meet."""
     inputs = torch.cat([data.X, data.X.flip(-2)[..., :1]], dim=-1)
     return gaussian_process(inputs, data.Y.mean(dim=-1, keepdim=True))
-
-
-def of_decision(data: RepeatedData) -> SingleTaskGP:
-    return gaussian_process(data.X, data.Y.mean(dim=-1, keepdim=True))

@@ -73,7 +73,7 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 
 
 def _cases(parameters: dict[str, object]) -> Iterator[str]:
-    r"""The cases among the parameters of a test, by their kinds and names."""
+    r"""The cases and laws among the parameters of a test, by their kinds and names."""
     for value in parameters.values():
-        if type(value).__name__.endswith(("Case", "Cell")):
+        if type(value).__name__.endswith(("Case", "Cell", "Law")):
             yield f"{type(value).__name__} {value.name}"  # type: ignore[attr-defined]

@@ -14,7 +14,6 @@ from botorch.acquisition import AcquisitionFunction
 from botorch_risk.risk.measures import RiskMeasure
 from botorch_risk.strategies.method import Method
 from tests.acquisition.cases import ACQUISITIONS
-from tests.contracts import RepeatedData
 from tests.defaults import modules
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.models.cases import MODELS
@@ -41,16 +40,15 @@ def can_be_built(value: Any) -> bool:
 @functools.cache
 def with_cases() -> set[type]:
     r"""The classes of all cases."""
-    data = RepeatedData.make()
     values = torch.rand(7, 2, dtype=torch.float64)
-    built = [case.build(case.model(data)) for case in ACQUISITIONS]
+    built = [case.made() for case in ACQUISITIONS]
     built += [case.measure for case in RISK_MEASURES]
     built += [case.of(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
     built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
     for strategy in (case.build(0) for case in STRATEGIES):
         built += [strategy, strategy.space, *parts_of(strategy.method)]
-    kinds = [case.kind for case in (*MODELS, *POSTERIORS)]
-    return {type(each) for each in built} | set(kinds)
+    built += [case.made()[0] for case in (*MODELS, *POSTERIORS)]
+    return {type(each) for each in built}
 
 
 def parts_of(part: Any) -> list[Any]:

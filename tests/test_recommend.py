@@ -23,7 +23,13 @@ from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
 from botorch_risk.robust import robust
 from tests import oracles
 from tests.acquisition.botorch_checks import MEASURE, noisy
-from tests.contracts import BATCH_SHAPES, RepeatedData, correlation_of, mean_variance_gp
+from tests.contracts import (
+    BATCH_SHAPES,
+    RepeatedData,
+    correlation_of,
+    mean_variance_gp,
+    repeated_data,
+)
 from tests.models.risks import (
     ENVIRONMENT,
     batched,
@@ -41,7 +47,7 @@ WEIGHTS = {"risk_aversion": 0.7, "beta": 3.0, "noise_beta": 2.0}
 @pytest.mark.parametrize("batch_shape", BATCH_SHAPES, ids=str)
 @pytest.mark.parametrize("rule", ["lower_confidence_bound", "posterior_mean", "best_observed"])
 def test_rules_pick_the_best_row(rule: str, batch_shape: tuple[int, ...]) -> None:
-    data = RepeatedData.make(batch_shape)
+    data = repeated_data(batch_shape)
     model = mean_variance_gp(data)
     bound = RiskAverseUpperConfidenceBound(model, **WEIGHTS)
     scores = {
@@ -60,7 +66,7 @@ def test_rules_pick_the_best_row(rule: str, batch_shape: tuple[int, ...]) -> Non
 @pytest.mark.parametrize("rule", ["lower_confidence_bound", "posterior_mean", "best_observed"])
 def test_minimisation_keeps_the_sign_of_the_penalty(rule: str) -> None:
     r"""Negated outcomes maximised are the outcomes minimised."""
-    data = RepeatedData.make()
+    data = repeated_data()
     minimise = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
     model, negated = (mean_variance_gp(RepeatedData(data.X, sign * data.Y)) for sign in (1, -1))
     chosen = recommend(bound_of(model, posterior_transform=minimise, **WEIGHTS), data.X, rule)
@@ -70,7 +76,7 @@ def test_minimisation_keeps_the_sign_of_the_penalty(rule: str) -> None:
 
 
 def test_recorded_bounds_need_only_themselves() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     recorded = torch.arange(9.0).flip(0)
     rule = "recorded_lower_confidence_bound"
     assert recommend(bound_of(mean_variance_gp(data)), data.X, rule, recorded).row == 0
@@ -112,7 +118,7 @@ def test_confidence_prefers_the_known_point_to_the_lucky_one() -> None:
 
 
 def test_bad_input() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     model = mean_variance_gp(data)
     with pytest.raises(ValueError, match=r"Expected `rule` in .* Got 'luck'"):
         recommend(bound_of(model), data.X, "luck")  # type: ignore[arg-type]
@@ -121,7 +127,7 @@ def test_bad_input() -> None:
 
 
 def test_points_without_a_recorded_bound_are_not_offered() -> None:
-    data = RepeatedData.make((2,))
+    data = repeated_data((2,))
     model = mean_variance_gp(data)
     recorded = torch.full((2, 9), torch.nan, dtype=torch.float64)
     recorded[0, [2, 5]], recorded[1, 7] = torch.tensor([0.5, 0.2]).double(), -3.0
@@ -144,7 +150,7 @@ def test_points_without_a_recorded_bound_are_not_offered() -> None:
     ],
 )
 def test_a_missing_column_is_refused(rule: str) -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     with pytest.raises(BotorchTensorDimensionError, match="`X` to have the 2 columns of the model"):
         recommend(bound_of(mean_variance_gp(data)), data.X[:, :1], rule, torch.zeros(9))
 
@@ -321,7 +327,7 @@ def test_what_has_no_expected_risk_is_refused() -> None:
     message = "bound of a risk over W.* for the rule 'expected_risk'. Got "
     for bound, name in (
         (LogExpectedImprovement(gp(), 0.0), "LogExpectedImprovement"),
-        (bound_of(mean_variance_gp(RepeatedData.make())), "RiskAverseUpperConfidenceBound"),
+        (bound_of(mean_variance_gp(repeated_data())), "RiskAverseUpperConfidenceBound"),
     ):
         with pytest.raises(UnsupportedError, match=message + name):
             recommend(bound, decisions(4, d=bound.model.train_inputs[0].shape[-1]), "expected_risk")

@@ -2,7 +2,7 @@ r"""Every acquisition function, one line each; `test_contract.py` tests what the
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -31,51 +31,25 @@ from botorch_risk.constraints import (
     RiskConstraint,
 )
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
-from botorch_risk.models import MeanVarianceGP
 from botorch_risk.posterior import DomainPosterior
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
+from botorch_risk.testing.acquisition import AcquisitionCase
 from tests import oracles
 from tests.acquisition.worth_of_readings import knowledge_gradient_rate
-from tests.contracts import RepeatedData, mean_variance_gp, of_decision, of_decision_and_context
+from tests.contracts import (
+    RepeatedData,
+    mean_variance_gp,
+    of_decision,
+    of_decision_and_context,
+    repeated_data,
+)
 from tests.devices import home
 
 
-@dataclass(frozen=True)
-class AcquisitionCase:
-    r"""An acquisition function, how to build it, and an independent value of it.
-
-    Args:
-        name: Names the case.
-        build: From a model and further arguments to the acquisition function.
-        oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
-        joint: Whether it scores q points jointly (then the oracle is for q = 1).
-        model: From repeated data to the kind of model that it takes.
-        arguments: What its input constructor cannot do without.
-        batch_dims: How many batch dimensions its model may have.
-    """
-
-    name: str
-    build: Callable[..., Any]
-    oracle: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
-    joint: bool = False
-    tolerance: float = 1e-7
-    model: Callable[[RepeatedData], Any] = mean_variance_gp
-    arguments: dict[str, Any] = field(default_factory=dict)
-    batch_dims: int = 2
-
-    def arguments_at_home(self) -> dict[str, Any]:
-        r"""The arguments of the input constructor, on the device of the test."""
-        return {name: _at_home(each) for name, each in self.arguments.items()}
-
-    def replicate(self, model: Any, data: RepeatedData, index: tuple[int, ...]) -> Any:
-        r"""The model of one entry of a batch, with that entry's hyperparameters."""
-        single = self.model(RepeatedData(data.X[index], data.Y[index]))
-        for alone, together in zip(single.parameters(), model.parameters(), strict=True):
-            alone.data.copy_(together[index])
-        if isinstance(single, MeanVarianceGP):
-            single.refresh_noise()
-        return single
+def arguments_at_home(case: AcquisitionCase) -> dict[str, Any]:
+    r"""The arguments of the input constructor, on the device of the test."""
+    return {name: _at_home(each) for name, each in case.arguments.items()}
 
 
 def _at_home(value: Any) -> Any:
@@ -85,6 +59,12 @@ def _at_home(value: Any) -> Any:
     if isinstance(value, list):
         return [_at_home(each) for each in value]
     return deepcopy(value).to(home()) if isinstance(value, Tensor | Module) else value
+
+
+def acquisition(name: str, build: Any, oracle: Any, **options: Any) -> AcquisitionCase:
+    r"""Of the model that learns the noise, unless another is given."""
+    given = {"model": mean_variance_gp, **options}
+    return AcquisitionCase(name=name, build=build, oracle=oracle, **given)
 
 
 _WEIGHTS = {"beta": 3.0, "noise_beta": 2.0, "risk_aversion": 0.7}
@@ -119,7 +99,7 @@ def risk_bound(
         each = map(oracles.to_numpy, inputs)
         return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), p) for x in each])
 
-    return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
+    return acquisition(name, build, oracle, model=model, arguments=arguments)
 
 
 def joint_bound(name: str, model: Callable[..., Any], environment: Environment) -> AcquisitionCase:
@@ -139,7 +119,7 @@ def joint_bound(name: str, model: Callable[..., Any], environment: Environment) 
         variance = np.einsum("mi,mij,mj->m", p, covariance, p)
         return (p * mean).sum(axis=-1) + 1.5 * np.sqrt(variance)
 
-    return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
+    return acquisition(name, build, oracle, model=model, arguments=arguments)
 
 
 _GRID = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.float64)] * 2)
@@ -206,7 +186,7 @@ def knowledge_gradient_of_a_mean(w_is_chosen: bool) -> AcquisitionCase:
         return np.array([_log_gain(model, x, w_is_chosen) for x in torch.from_numpy(X).double()])
 
     name = "risk_knowledge_gradient" + ("_of_the_best_w" if w_is_chosen else "")
-    return AcquisitionCase(
+    return acquisition(
         name,
         build,
         oracle,
@@ -241,38 +221,37 @@ def _log_gain(model: Any, x: Tensor, w_is_chosen: bool) -> float:
 ACQUISITIONS = [
     knowledge_gradient_of_a_mean(w_is_chosen=False),
     knowledge_gradient_of_a_mean(w_is_chosen=True),
-    AcquisitionCase(
+    acquisition(
         "risk_averse_ucb",
         lambda model, **kwargs: RiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
         _bound(optimistic=True),
     ),
-    AcquisitionCase(
+    acquisition(
         "risk_averse_lcb",
         lambda model, **kwargs: RiskAverseLowerConfidenceBound(model, **_WEIGHTS, **kwargs),
         _bound(optimistic=False),
     ),
-    AcquisitionCase(
+    acquisition(
         "noise_uncertainty",
         NoisePosteriorStandardDeviation,
         lambda model, repeats, X: np.sqrt(oracles.rahbo_moments(model, repeats, X)["log_variance"]),
     ),
-    AcquisitionCase(
+    acquisition(
         "straddle",
         lambda model, **kwargs: Straddle(model, 1.2, **kwargs),
         lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 1.96),
         arguments={"threshold": 1.2},
     ),
-    AcquisitionCase(
+    acquisition(
         "straddle_of_gchk",
         lambda model, **kwargs: Straddle(model, 1.2, **{"beta": 9.0, **kwargs}),
         lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 3.0),
         arguments={"threshold": 1.2, "beta": 9.0},
     ),
-    AcquisitionCase(
+    acquisition(
         "q_risk_averse_ucb",
         lambda model, **kwargs: qRiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
         _bound(optimistic=True),
-        joint=True,
     ),
     risk_bound(
         "risk_ucb",
@@ -287,7 +266,7 @@ ACQUISITIONS = [
         of_decision,
         InputPerturbation(_SHIFTS, torch.tensor([0.5, 0.2, 0.3])),
     ),
-    AcquisitionCase(
+    acquisition(
         "knowledge_gradient",
         lambda model, **options: LogRiskAverseKnowledgeGradient(
             model, risk_aversion=0.7, num_repeats=(1, 4), moving_cost=2.0, **options
@@ -298,7 +277,7 @@ ACQUISITIONS = [
         tolerance=1e-3,
         batch_dims=1,
     ),
-    AcquisitionCase(
+    acquisition(
         "truncated_variance",
         truncated,
         lambda model, repeats, X: oracles.truncated_reduction(
@@ -315,20 +294,20 @@ ACQUISITIONS = [
         Expectation(),
         oracles.expectation,
     ),
-    AcquisitionCase(
+    acquisition(
         "noise_quantile",
         lambda model, **options: NoiseQuantileBound(model, 0.1, 3.0, 2.0, **options),
         noise_quantile,
         arguments={"delta": 0.1},
     ),
-    AcquisitionCase(
+    acquisition(
         "constrained_ucb",
         constrained,
         constrained_value,
         model=of_decision_and_context,
         arguments={
             "bound": RiskUpperConfidenceBound(
-                of_decision_and_context(RepeatedData.make()),
+                of_decision_and_context(repeated_data()),
                 DiscreteEnvironment(_CONTEXTS),
                 Expectation(),
                 beta=2.25,

@@ -13,7 +13,7 @@ from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, qRiskAverse
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.seeding import generators
 from botorch_risk.test_functions import HeteroscedasticSine
-from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp, repeated_data
 
 TWICE = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.float64))  # and minimised
 
@@ -24,7 +24,7 @@ def draw_points(n: int = 7) -> torch.Tensor:
 
 @pytest.fixture
 def data() -> RepeatedData:
-    return RepeatedData.make()
+    return repeated_data()
 
 
 @pytest.fixture(params=["log", "identity"])
@@ -39,7 +39,7 @@ def test_joint_form_is_the_average_of_the_sequential_bounds(
     batch_shape: tuple[int, ...], link: str, options: dict[str, Any]
 ) -> None:
     r"""Each point is scored as if those before it, pending ones first, were pending."""
-    data = RepeatedData.make(batch_shape)
+    data = repeated_data(batch_shape)
     model = mean_variance_gp(data, variance_link=link, min_noise_variance=1e-3)
     X = torch.rand(*batch_shape, 4, 2, dtype=torch.float64)
     pending, candidates = X[..., :1, :], X[..., 1:, :]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import marginals_of
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
-from tests.contracts import RepeatedData, of_decision, of_decision_and_context
+from tests.contracts import of_decision, of_decision_and_context, repeated_data
 
 CONTEXTS = torch.tensor([[0.1], [0.35], [0.9]], dtype=torch.float64)
 SHIFTS = torch.tensor([[-0.1, 0.05], [0.0, 0.0], [0.07, 0.1]], dtype=torch.float64)
@@ -35,7 +35,7 @@ CASES = [
 def test_moments_are_those_of_the_posterior_at_all_pairs(
     fit: object, environment: Environment, batch_shape: tuple[int, ...], transform: object
 ) -> None:
-    model = fit(RepeatedData.make(batch_shape))  # type: ignore[operator]
+    model = fit(repeated_data(batch_shape))  # type: ignore[operator]
     X = torch.rand(*batch_shape, 4, 2, dtype=torch.float64)
     mean, variance, weights = marginals_of(model, environment, transform)(X)  # type: ignore[arg-type]
     inputs, expected_weights = environment.expand(X)

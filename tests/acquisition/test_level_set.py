@@ -7,13 +7,13 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch_risk.acquisition import Straddle
 from botorch_risk.acquisition.level_set import straddle
 from botorch_risk.posterior.marginals import Marginals
-from tests.contracts import RepeatedData, gaussian_process, of_decision
+from tests.contracts import gaussian_process, of_decision, repeated_data
 
 X = torch.rand(40, 1, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
 
 
 def test_the_straddle_is_negative_where_the_bounds_classify_a_point() -> None:
-    model = of_decision(RepeatedData.make())
+    model = of_decision(repeated_data())
     posterior = model.posterior(X.squeeze(-2))
     reach = 3 * posterior.variance.sqrt()
     lower, upper = (posterior.mean - reach).squeeze(-1), (posterior.mean + reach).squeeze(-1)
@@ -24,7 +24,7 @@ def test_the_straddle_is_negative_where_the_bounds_classify_a_point() -> None:
 
 
 def test_a_wider_interval_is_worth_more() -> None:
-    model = of_decision(RepeatedData.make())
+    model = of_decision(repeated_data())
     narrow, wide = (Straddle(model, 1.2, beta=beta)(X) for beta in (1.0, 4.0))
     deviation = model.posterior(X).variance.sqrt().flatten()
     torch.testing.assert_close(wide - narrow, deviation)
@@ -36,7 +36,7 @@ def test_the_straddle_heuristic_is_the_default() -> None:
 
 
 def test_replicates_may_have_levels_of_their_own() -> None:
-    data = RepeatedData.make((3,))
+    data = repeated_data((3,))
     model = gaussian_process(data.X, data.Y.mean(dim=-1, keepdim=True))
     levels = torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)
     points = X.squeeze(-2).expand(3, -1, -1)
@@ -46,14 +46,14 @@ def test_replicates_may_have_levels_of_their_own() -> None:
 
 
 def test_minus_the_outcome_has_minus_the_level() -> None:
-    model = of_decision(RepeatedData.make())
+    model = of_decision(repeated_data())
     minus = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
     turned = Straddle(model, -1.2, posterior_transform=minus)
     torch.testing.assert_close(turned(X), Straddle(model, 1.2)(X))
 
 
 def test_bad_arguments() -> None:
-    model = of_decision(RepeatedData.make())
+    model = of_decision(repeated_data())
     with pytest.raises(ValueError, match=r"Expected a finite `threshold`\. Got nan"):
         Straddle(model, torch.nan)
     with pytest.raises(ValueError, match=r"finite `threshold`\. Got tensor\(\[1\., inf\]\)"):

@@ -16,7 +16,7 @@ from botorch_risk.acquisition import (
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp, repeated_data
 
 MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
 BOTH_BOUNDS = (RiskAverseUpperConfidenceBound, RiskAverseLowerConfidenceBound)
@@ -28,7 +28,7 @@ def draw_points(n: int = 7) -> torch.Tensor:
 
 @pytest.fixture
 def data() -> RepeatedData:
-    return RepeatedData.make()
+    return repeated_data()
 
 
 @pytest.fixture(params=["log", "identity"])
@@ -150,7 +150,7 @@ def test_one_model_of_a_list_is_selected(bound: type, weight: float, data: Repea
 
 
 def test_replicates_may_have_weights_of_their_own() -> None:
-    data = RepeatedData.make((3,))
+    data = repeated_data((3,))
     model = mean_variance_gp(data)
     X = torch.rand(3, 4, 2, dtype=torch.float64)
     weights = torch.tensor([0.0, 1.0, 4.0])
@@ -163,7 +163,7 @@ def test_replicates_may_have_weights_of_their_own() -> None:
 
 
 def test_observed_values_of_every_replicate() -> None:
-    data = RepeatedData.make((3,))
+    data = repeated_data((3,))
     model = mean_variance_gp(data)
     X = data.X[..., [4, 0, 1], :]
     together = RiskAverseUpperConfidenceBound(model, beta=1.0, risk_aversion=2.0).observed(X)
@@ -172,7 +172,7 @@ def test_observed_values_of_every_replicate() -> None:
 
 
 def test_a_single_repeat_counts_where_there_is_no_aversion() -> None:
-    data = RepeatedData.make((2,))
+    data = repeated_data((2,))
     data.Y[:, 3, 1:] = torch.nan
     model = mean_variance_gp(data)
     aversion = torch.tensor([0.0, 0.5], dtype=torch.float64)
@@ -206,7 +206,7 @@ def test_other_models_are_refused(bound: type, data: RepeatedData) -> None:
 
 
 def test_pending_points_of_every_replicate() -> None:
-    data = RepeatedData.make((2,))
+    data = repeated_data((2,))
     model = mean_variance_gp(data)
     pending = torch.rand(2, 3, 2, dtype=torch.float64)
     acqf = RiskAverseUpperConfidenceBound(model, X_pending=pending)
@@ -242,7 +242,7 @@ def test_bounds_hold_for_the_truth() -> None:
 @pytest.mark.parametrize("noise_beta", [4.0, None])
 def test_gradients_without_a_graph_are_those_of_autograd(noise_beta: float | None) -> None:
     r"""Also with the predicted noise, and for points that several replicates share."""
-    model = mean_variance_gp(RepeatedData.make((2,))).eval()
+    model = mean_variance_gp(repeated_data((2,))).eval()
     bound = RiskAverseUpperConfidenceBound(model, 9.0, noise_beta, risk_aversion=0.7)
     for X in (torch.rand(2, 5, 2).double(), torch.rand(3, 2, 5, 2).double()):
         leaf = X.clone().requires_grad_()

@@ -10,12 +10,12 @@ from botorch.optim import optimize_acqf
 
 from botorch_risk.acquisition import MeanVarianceObjective
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp, repeated_data
 
 
 @pytest.fixture
 def data() -> RepeatedData:
-    return RepeatedData.make()
+    return repeated_data()
 
 
 def test_objective_weighs_one_outcome_of_a_list(data: RepeatedData) -> None:

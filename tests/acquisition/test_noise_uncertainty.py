@@ -6,11 +6,11 @@ from botorch.exceptions.errors import UnsupportedError
 
 from botorch_risk.acquisition import NoisePosteriorStandardDeviation
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData, mean_variance_gp, of_decision
+from tests.contracts import RepeatedData, mean_variance_gp, of_decision, repeated_data
 
 
 def test_it_is_least_at_the_data_and_falls_where_points_are_pending() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     model = mean_variance_gp(data)
     acqf = NoisePosteriorStandardDeviation(model)
     far = torch.full((1, 1, 2), 3.0, dtype=torch.float64)
@@ -21,7 +21,7 @@ def test_it_is_least_at_the_data_and_falls_where_points_are_pending() -> None:
 
 def test_outcomes_do_not_change_it() -> None:
     r"""The variance of a sample variance is known, whatever the sample."""
-    data = RepeatedData.make()
+    data = repeated_data()
     other = RepeatedData(data.X, 5 - 2 * data.Y)
     points = torch.rand(6, 1, 2, dtype=torch.float64)
     values = [
@@ -31,7 +31,7 @@ def test_outcomes_do_not_change_it() -> None:
 
 
 def test_refuses_models_that_do_not_learn_their_noise() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     known = MeanVarianceGP(data.X, data.Y, known_noise=lambda X: 0.1 + X[..., :1])
     for model in (known, of_decision(data)):
         with pytest.raises(UnsupportedError, match=r"that learns its noise\. Got"):

@@ -25,7 +25,7 @@ from botorch_risk.models.outcomes import observed_outcomes
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-from tests.contracts import RepeatedData, mean_variance_gp, of_decision
+from tests.contracts import mean_variance_gp, of_decision, repeated_data
 from tests.models.risks import ENVIRONMENT, decisions, two_outcomes
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -179,7 +179,7 @@ def test_constraints_hold_at_each_point_of_a_batch() -> None:
 
 
 def test_noise_that_was_learnt() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     noisy = mean_variance_gp(data)
     model = ModelListGP(of_decision(data), noisy)
     bound = RiskAverseUpperConfidenceBound(noisy, beta=4.0)

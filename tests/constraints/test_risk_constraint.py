@@ -18,7 +18,7 @@ from botorch_risk.constraints import (
 from botorch_risk.constraints.noise_quantile import normal_quantile
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, MeanVariance, ValueAtRisk
-from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp, repeated_data
 from tests.models.risks import DISTRIBUTION, ENVIRONMENT, decisions, gp, two_outcomes, two_outputs
 
 
@@ -63,7 +63,7 @@ def test_bounds_of_a_measure_that_is_not_monotone_are_valid() -> None:
 
 def test_noise_that_was_learnt() -> None:
     constraint = NoisyChanceConstraint(1.0, outcome=0, delta=0.05, noise_beta=2.0)
-    bound = constraint.bound(mean_variance_gp(RepeatedData.make()), beta=4.0)
+    bound = constraint.bound(mean_variance_gp(repeated_data()), beta=4.0)
     assert isinstance(bound, NoiseQuantileBound)
     assert bound.minimized
     assert bound.noise_beta == 2.0
@@ -89,7 +89,7 @@ def test_bad_constraints_are_refused() -> None:
 
 @pytest.mark.parametrize("minimized", [False, True])
 def test_an_evaluation_exceeds_the_quantile_as_often_as_promised(minimized: bool) -> None:
-    model = mean_variance_gp(RepeatedData.make())
+    model = mean_variance_gp(repeated_data())
     X = torch.rand(5, 2, dtype=torch.float64)
     quantile = NoiseQuantileModel(model, 0.1, minimized).posterior(X).mean.squeeze(-1)
     f, noise = model.posterior(X).mean.squeeze(-1), model.predicted_noise(X).squeeze(-1)
@@ -101,7 +101,7 @@ def test_an_evaluation_exceeds_the_quantile_as_often_as_promised(minimized: bool
 
 
 def test_the_uncertainty_is_that_of_f() -> None:
-    model = mean_variance_gp(RepeatedData.make())
+    model = mean_variance_gp(repeated_data())
     X = torch.rand(4, 3, 2, dtype=torch.float64)
     posterior = NoiseQuantileModel(model, 0.1).posterior(X)
     torch.testing.assert_close(posterior.variance, model.posterior(X).variance)
@@ -112,7 +112,7 @@ def test_the_uncertainty_is_that_of_f() -> None:
 
 
 def test_bad_input() -> None:
-    model = NoiseQuantileModel(mean_variance_gp(RepeatedData.make((2,))), 0.5)
+    model = NoiseQuantileModel(mean_variance_gp(repeated_data((2,))), 0.5)
     assert model.batch_shape == (2,)
     assert model.num_outputs == 1
     assert model.z == 0
@@ -133,7 +133,7 @@ X = torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_see
 def test_bounds_are_in_order_and_the_mean_is_that_of_the_model(
     minimized: bool, delta: float
 ) -> None:
-    model = mean_variance_gp(RepeatedData.make())
+    model = mean_variance_gp(repeated_data())
     bound = NoiseQuantileBound(model, delta, 4.0, noise_beta=2.0, minimized=minimized)
     mean = NoiseQuantileModel(model, delta, minimized).posterior(X).mean.squeeze(-1)
     torch.testing.assert_close(bound.mean(X), mean, rtol=1e-6, atol=1e-6)
@@ -148,7 +148,7 @@ def test_bounds_are_in_order_and_the_mean_is_that_of_the_model(
 @pytest.mark.parametrize("delta", [0.05, 0.3, 0.9])
 def test_the_lower_bound_expects_the_noise_that_hurts(delta: float, minimized: bool) -> None:
     r"""Much of it in the lower tail, little in the upper one; and the other way for the upper."""
-    model = mean_variance_gp(RepeatedData.make())
+    model = mean_variance_gp(repeated_data())
     bound = NoiseQuantileBound(model, delta, 4.0, noise_beta=2.0, minimized=minimized)
     mean, variance = model.mean_marginals(X)
     noises = model.noise_confidence_bounds(X, torch.tensor(2.0))
@@ -160,7 +160,7 @@ def test_the_lower_bound_expects_the_noise_that_hurts(delta: float, minimized: b
 
 @pytest.mark.parametrize("minimized", [False, True])
 def test_half_of_the_evaluations_are_above_f_whatever_the_noise(minimized: bool) -> None:
-    model = mean_variance_gp(RepeatedData.make())
+    model = mean_variance_gp(repeated_data())
     bound = NoiseQuantileBound(model, 0.5, 4.0, noise_beta=2.0, minimized=minimized)
     mean, variance = model.mean_marginals(X)
     sign = -1 if minimized else 1
@@ -170,7 +170,7 @@ def test_half_of_the_evaluations_are_above_f_whatever_the_noise(minimized: bool)
 
 @pytest.mark.parametrize("noise_beta", [None, 2.0])
 def test_a_batch_equals_its_replicates_alone(noise_beta: float | None) -> None:
-    data = RepeatedData.make((3,))
+    data = repeated_data((3,))
     together = NoiseQuantileBound(mean_variance_gp(data), 0.1, 4.0, noise_beta=noise_beta)
     points = torch.rand(3, 5, 2, dtype=torch.float64)
     for r in range(3):
@@ -187,7 +187,7 @@ def test_a_batch_equals_its_replicates_alone(noise_beta: float | None) -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    model = mean_variance_gp(RepeatedData.make())
+    model = mean_variance_gp(repeated_data())
     with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):
         NoiseQuantileBound(gp(), 0.1)
     with pytest.raises(ValueError, match=r"`delta` in \(0, 1\)"):

@@ -26,7 +26,7 @@ from botorch_risk.fit import (
     fit_pseudo_data,
 )
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData, correlation_of
+from tests.contracts import correlation_of, repeated_data
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
@@ -268,7 +268,7 @@ def test_it_goes_on_where_the_last_fit_ended(batch_shape: tuple[int, ...]) -> No
 
 
 def test_both_processes_of_a_mean_variance_model() -> None:
-    repeated = RepeatedData.make()
+    repeated = repeated_data()
     bounds = BOUNDS
     user, ours = (MeanVarianceGP(repeated.X, repeated.Y) for _ in range(2))
     fit_gpytorch_mll(PseudoDataMarginalLogLikelihood(user.likelihood, user, bounds, seeds=0))
@@ -309,7 +309,7 @@ def test_bad_input() -> None:
     tasks = MultiTaskGP(torch.cat([X, (X[:, :1] > 0.5).double()], dim=-1), Y, task_feature=-1)
     with pytest.raises(UnsupportedError, match="a model with a single task"):
         PseudoDataMarginalLogLikelihood(tasks.likelihood, tasks, BOUNDS, seeds=0)
-    repeated = RepeatedData.make()
+    repeated = repeated_data()
     two = MeanVarianceGP(repeated.X, repeated.Y)
     mll = PseudoDataMarginalLogLikelihood(two.likelihood, two, BOUNDS, seeds=0)
     with pytest.raises(UnsupportedError, match="Expected no closure"):

@@ -6,14 +6,10 @@ import numpy as np
 from torch import Tensor
 
 from botorch_risk.models import FastMarginals, MeanVarianceGP
+from botorch_risk.testing.models import Moments, itself, posterior_moments
 from tests import oracles
 from tests.contracts import mean_variance_gp, of_decision
-from tests.posterior.cases import ModelCase, Moments, rahbo_posterior
-
-
-def _posterior(model: Any, X: Tensor) -> Moments:
-    posterior = model.posterior(X)
-    return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+from tests.posterior.cases import predictor, rahbo_posterior
 
 
 def _one_at_a_time(model: Any, X: Tensor) -> Moments:
@@ -32,28 +28,8 @@ def _noise_by_hand(model: Any, repeats: np.ndarray, X: np.ndarray) -> Moments:
     return np.exp(mean + variance / 2), np.exp(mean + 2 * np.sqrt(variance))
 
 
-def _itself(model: Any) -> Any:
-    return model.eval()
-
-
 MODELS = [
-    ModelCase(
-        "fast_marginals",
-        FastMarginals,
-        of_decision,
-        FastMarginals,
-        _one_at_a_time,
-        oracles.variances_with,
-    ),
-    ModelCase(
-        "mean_variance_gp", MeanVarianceGP, mean_variance_gp, _itself, _posterior, rahbo_posterior
-    ),
-    ModelCase(
-        "noise_of_mean_variance_gp",
-        MeanVarianceGP,
-        mean_variance_gp,
-        _itself,
-        _noise,
-        _noise_by_hand,
-    ),
+    predictor("fast_marginals", of_decision, FastMarginals, _one_at_a_time, oracles.variances_with),
+    predictor("mean_variance_gp", mean_variance_gp, itself, posterior_moments, rahbo_posterior),
+    predictor("noise_of_mean_variance_gp", mean_variance_gp, itself, _noise, _noise_by_hand),
 ]

@@ -20,7 +20,7 @@ from botorch_risk.models.fixed_noise import mean_kernel, noise_kernel
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.posterior.kernels import StationaryKernel
 from botorch_risk.posterior.product import ProductMarginals
-from tests.contracts import RepeatedData, correlation_of
+from tests.contracts import correlation_of, repeated_data
 from tests.models.examples import points, repeats
 
 DATA = repeats(k=1)
@@ -56,7 +56,7 @@ def test_refuses_data(data, error, message):
 
 
 def test_is_the_default_of_the_model_and_known_to_the_fast_paths():
-    data = RepeatedData.make(batch_shape=(3,))
+    data = repeated_data(batch_shape=(3,))
     kernel = MeanVarianceGP(data.X, data.Y).covar_module
     assert type(kernel.base_kernel) is MaternKernel and kernel.base_kernel.nu == 2.5
     torch.testing.assert_close(kernel.outputscale, torch.ones(3, dtype=torch.double))
@@ -92,7 +92,7 @@ def test_one_hot_categories_have_a_lengthscale_each_in_both_processes():
 
 
 def test_a_kernel_of_the_user_is_kept():
-    data, own = RepeatedData.make(), RBFKernel()
+    data, own = repeated_data(), RBFKernel()
     assert MeanVarianceGP(data.X, data.Y, covar_module=own).covar_module is own
 
 

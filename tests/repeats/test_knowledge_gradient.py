@@ -13,9 +13,9 @@ from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, rank_one_gain
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import mean_variance_gp, repeated_data
 
-DATA = RepeatedData.make()
+DATA = repeated_data()
 
 
 def test_further_readings_equal_a_model_of_all_readings_where_nothing_else_changes() -> None:

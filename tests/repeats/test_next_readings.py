@@ -7,7 +7,7 @@ from botorch.models import SingleTaskGP
 
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, next_readings, repeat_advice
-from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
+from tests.contracts import correlation_of, mean_variance_gp, repeated_data
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 FEW = {"num_restarts": 4, "raw_samples": 64}
@@ -16,7 +16,7 @@ FEW = {"num_restarts": 4, "raw_samples": 64}
 @pytest.mark.parametrize("batch_shape", [(), (2,)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nothing_on_a_grid_is_better(batch_shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    data = RepeatedData.make(batch_shape, dtype=dtype)
+    data = repeated_data(batch_shape, dtype=dtype)
     model = mean_variance_gp(data).eval()
     seeds = range(2) if batch_shape else 0
     options = {"risk_aversion": 0.5, "num_repeats": (1, 3), "moving_cost": 0.5}
@@ -31,7 +31,7 @@ def test_nothing_on_a_grid_is_better(batch_shape: tuple[int, ...], dtype: torch.
 
 
 def test_free_returns_are_taken_where_moving_is_expensive() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     model = mean_variance_gp(data).eval()
     moving = next_readings(model, UNIT, moving_cost=1e9, **FEW)
     assert moving.row >= 0
@@ -41,7 +41,7 @@ def test_free_returns_are_taken_where_moving_is_expensive() -> None:
 
 
 def test_bad_input() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     model = mean_variance_gp(data)
     with pytest.raises(ValueError, match="Expected `moving_cost` to be finite and >= 0"):
         next_readings(model, UNIT, moving_cost=-1.0)
@@ -56,7 +56,7 @@ def test_bad_input() -> None:
 
 @pytest.mark.parametrize("link", ["log", "identity"])
 def test_width_after_repeats_is_that_of_the_conditioned_model(link: str) -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     model = mean_variance_gp(
         data,
         variance_link=link,
@@ -92,7 +92,7 @@ def test_advice_repeats_where_noise_dominates() -> None:
 
 
 def test_bad_input_of_advice() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     model = mean_variance_gp(data)
     with pytest.raises(ValueError, match=r"`max_repeats` to be at least 2. Got 1"):
         repeat_advice(model, data.X, max_repeats=1)

@@ -9,9 +9,9 @@ from scipy.stats import norm
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.repeats.rank_one_gain import RankOneGain
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import mean_variance_gp, repeated_data
 
-DATA = RepeatedData.make()
+DATA = repeated_data()
 
 
 def _gains_by_fantasies(

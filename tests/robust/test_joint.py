@@ -16,7 +16,7 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 
 from botorch_risk.robust.joint import Block, JointProcess, determining_points, safe_root
 from botorch_risk.robust.model import constant_rows, rows_without_gradient
-from tests.contracts import RepeatedData, of_decision_and_context
+from tests.contracts import of_decision_and_context, repeated_data
 
 KERNELS = {
     "rbf": lambda: RBFKernel(ard_num_dims=2),
@@ -124,7 +124,7 @@ def pairs(n: int, n_w: int) -> torch.Tensor:
 
 
 def process() -> Any:
-    return JointProcess(of_decision_and_context(RepeatedData.make()))._current()
+    return JointProcess(of_decision_and_context(repeated_data()))._current()
 
 
 def test_the_root_of_many_points_is_that_of_their_covariance() -> None:

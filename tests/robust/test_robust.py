@@ -23,7 +23,7 @@ from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, Pe
 from botorch_risk.models.outcomes import spread_of
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk, WorstCase
 from botorch_risk.robust import RobustModel, robust
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import mean_variance_gp, repeated_data
 from tests.models.risks import (
     DISTRIBUTION,
     ENVIRONMENT,
@@ -193,7 +193,7 @@ def test_several_objectives_with_their_own_measures() -> None:
 
 
 def test_noise_that_was_learnt() -> None:
-    data = RepeatedData.make()
+    data = repeated_data()
     noisy = mean_variance_gp(data)
     model = ModelList(SingleTaskGP(data.X, data.Y.mean(dim=-1, keepdim=True)), noisy)
     constraint = NoisyChanceConstraint(2.0, outcome=1, delta=0.05)
