@@ -21,6 +21,7 @@ Each wing holds one capability beyond the papers, and leaves the core as it is i
     faster         a user's own BoTorch loop, sped up
     diagnostics    calibration, coverage, leave-one-out
     tables         finite tables of conditions x contexts, with rules that are exact over all pairs
+    testing        the laws of every part, for parts that you wrote yourself
 
 Whole loops are in `strategies`; `ax` puts all of it into Ax. What measures the package is another
 distribution, `botorch_risk_bench`.

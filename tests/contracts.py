@@ -35,7 +35,8 @@ def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
         laws: Of `botorch_risk.testing`.
         cases: Of one kind, or parameters of pytest with marks.
     """
-    rows = [each if hasattr(each, "values") else pytest.param(each) for each in cases]
+    of_pytest = type(pytest.param())
+    rows = [each if isinstance(each, of_pytest) else pytest.param(each) for each in cases]
     pairs = [(*row.values, law, row.marks) for row in rows for law in laws]
     return pytest.mark.parametrize(
         ("case", "law"),

@@ -145,6 +145,9 @@ def test_passes_the_contract_of_its_area(
     example = EXAMPLES[title]
     case = case_of(example, module)
     contract = importlib.import_module(example.cases[0].replace(".cases", ".test_contract"))
+    if hasattr(contract, "LAWS"):
+        assert len(contract.LAWS.check(case).held) > 5
+        return
     checks = contract_tests(contract)
     assert len(checks) > 5
     for name, check in checks.items():

@@ -44,7 +44,7 @@ def with_cases() -> set[type]:
     built = [case.made() for case in ACQUISITIONS]
     built += [case.measure for case in RISK_MEASURES]
     built += [case.of(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
-    built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
+    built += [row.values[0].build(torch.float64) for row in PROBLEMS if not row.marks]
     for strategy in (case.build(0) for case in STRATEGIES):
         built += [strategy, strategy.space, *parts_of(strategy.method)]
     built += [case.made()[0] for case in (*MODELS, *POSTERIORS)]

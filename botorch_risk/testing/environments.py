@@ -131,7 +131,7 @@ def one_value_is_where_the_points_are(case: EnvironmentCase) -> None:
     inputs, weights = case.of(observed, n_w=1 if case.size == 7 else case.few).expand(X)
     distance = (inputs[..., -2:] - observed[:, None]).abs().amax(dim=-1)
     mean = (distance * weights).sum(dim=-1).max().item()
-    expect(mean < case.follows_one_value, f"points within {case.follows_one_value}", mean)
+    expect(mean < (case.follows_one_value or 0), f"points within {case.follows_one_value}", mean)
 
 
 @LAWS()
@@ -185,8 +185,8 @@ def expansions_are_repeatable_and_survive_pickling(case: EnvironmentCase) -> Non
 @LAWS(_independent)
 def points_are_those_of_expand(case: EnvironmentCase) -> None:
     r"""`points` and `weights` are what every decision meets."""
-    environment, X = case.of(case.values(7)), case.values(4)
-    inputs, weights = environment.expand(X)
+    environment: Any = case.of(case.values(7))
+    inputs, weights = environment.expand(case.values(4))
     for each in inputs:
         expect_same("the points", each[:, 2:], environment.points.expand(len(each), -1))
     expect_same("the weights", weights.squeeze(-2), environment.weights)
@@ -197,12 +197,14 @@ def samples_follow_the_distribution_of_the_points(case: EnvironmentCase) -> None
     r"""20,000 draws have the expectation of the oracle, and those of a replicate are its own."""
     observed = case.values(2, 7)
     streams = [torch.Generator().manual_seed(seed) for seed in (0, 1)]
-    W = case.of(observed).sample(20_000, streams)
+    environment: Any = case.of(observed)
+    W = environment.sample(20_000, streams)
     expect(W.shape == (2, 20_000, 2), "samples of shape (2, 20000, 2)", tuple(W.shape))
     found = (W @ torch.as_tensor(RATES).to(W)).cos().mean(dim=-1)
     expected = found.new_tensor([case.wave(one).real for one in observed])
     expect_close("the oracle's expectation", found, expected, 0.025)
-    alone = case.of(observed[1:], [1]).sample(20_000, [torch.Generator().manual_seed(1)])
+    environment = case.of(observed[1:], [1])
+    alone = environment.sample(20_000, [torch.Generator().manual_seed(1)])
     expect_close("the draws of the replicate alone", alone, W[1:])
 
 
@@ -212,7 +214,7 @@ def the_support_holds_points_and_draws_and_no_others(
 ) -> None:
     r"""`supports` knows what may happen, and `support_bounds` hold all of it."""
     observed = case.values(*batch_shape, 7, dtype=dtype)
-    environment = case.of(observed)
+    environment: Any = case.of(observed)
     draws = environment.sample(50, torch.Generator().manual_seed(0)).to(observed)
     weights = environment.weights.expand(environment.points.shape[:-1])
     inside = environment.supports(environment.points)

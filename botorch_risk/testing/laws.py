@@ -235,7 +235,7 @@ def _wrong_gradient(function: Callable[[Tensor], Any], X: Tensor, step: float) -
 
     def total(X: Tensor) -> Tensor:
         values = function(X)
-        return sum(each.sum() for each in (values if isinstance(values, tuple) else (values,)))  # type: ignore[return-value]
+        return sum(each.sum() for each in (values if isinstance(values, tuple) else (values,)))
 
     (gradient,) = torch.autograd.grad(total(X), X, allow_unused=True)
     if gradient is None:
@@ -265,7 +265,7 @@ def each_entry(batch_shape: tuple[int, ...], single: Callable[[tuple[int, ...]],
     r"""A value for each entry of a batch, by a loop: `batch_shape x ...` in float64 on the CPU."""
     indices = itertools.product(*map(range, batch_shape))
     values = [torch.as_tensor(single(index)).detach().double().cpu() for index in indices]
-    return torch.stack(values).reshape(*batch_shape, *values[0].shape)
+    return torch.stack(values).reshape((*batch_shape, *values[0].shape))
 
 
 def numpy(*tensors: Tensor) -> Any:

@@ -52,7 +52,7 @@ class RiskMeasureCase(Case):
         r"""The measure at points of the environment, `n_w x d_w`."""
         if not isinstance(self.measure, RiskMeasure):
             return self.measure
-        return self.measure.bind(SimpleNamespace(points=points))  # type: ignore[arg-type]
+        return self.measure.bind(SimpleNamespace(points=points))
 
     def draw(
         self, *batch_shape: int, seed: int = 0, ties: bool = False, shared: bool = False
@@ -307,7 +307,7 @@ def weights_sum_to_one(case: RiskMeasureCase, dtype: torch.dtype) -> None:
             lambda off=off: measure(values, off),
             lambda off=off: measure.bounds(values, values + 1, off),
         ):
-            expect_error(f"weights {factor} times as large", InputDataError, message, call)  # type: ignore[misc]
+            expect_error(f"weights {factor} times as large", InputDataError, message, call)
 
 
 @LAWS(_ours)

@@ -175,7 +175,7 @@ def test_pickle_and_state(environment: EnvironmentCase, measure: RiskMeasureCase
         parameter.data.add_(0.3)
     space = environment.of(0.8 * draw(7, 2), seeds=[9], n_w=environment.few)
     other = RiskUpperConfidenceBound(model, space, measure.measure, beta=1.0, X_pending=X[:1])
-    assert not torch.allclose(other.evaluate(X), values) or measure.is_a_share
+    assert not torch.allclose(other.evaluate(X), values) or measure.threshold is not None
     other.load_state_dict(acqf.state_dict())
     torch.testing.assert_close(other.evaluate(X), values, rtol=1e-7, atol=1e-7)
 
@@ -189,7 +189,7 @@ def test_pending_decisions_narrow_the_bounds(
     conditioned = build(environment, measure, X_pending=X[:1])
     assert (conditioned.upper(X) <= free.upper(X)).all()
     assert (conditioned.lower(X) >= free.lower(X)).all()
-    if not measure.is_a_share:  # whose bounds may stay on a step of the staircase
+    if not measure.threshold is not None:  # whose bounds may stay on a step of the staircase
         assert (conditioned.upper(X) < free.upper(X)).all()
         assert (conditioned.lower(X) > free.lower(X)).all()
     torch.testing.assert_close(conditioned.mean(X), free.mean(X), rtol=1e-6, atol=1e-6)
@@ -215,7 +215,11 @@ def test_one_point_is_botorchs_ucb(environment: EnvironmentCase) -> None:
         if environment is PERTURBATIONS and measure.needs_points:
             continue
         acqf = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
-        bound = (expected > measure.measure.threshold).to(X) if measure.is_a_share else expected
+        bound = (
+            (expected > measure.measure.threshold).to(X)
+            if measure.threshold is not None
+            else expected
+        )
         torch.testing.assert_close(acqf.upper(X), bound, rtol=1e-6, atol=1e-6)
 
 
@@ -267,7 +271,7 @@ def test_a_ball_over_points_cannot_meet_perturbations(measure: RiskMeasureCase) 
 @every_measure
 @pytest.mark.filterwarnings("ignore:Optimization failed")  # a quantile has kinks
 def test_botorch_optimisers(measure: RiskMeasureCase) -> None:
-    if measure.is_a_share:  # flat at all raw samples, of which BoTorch warns
+    if measure.threshold is not None:  # flat at all raw samples, of which BoTorch warns
         return
     environment = ENVIRONMENTS[0]
     model, space = build_model(environment), environment_of(environment)

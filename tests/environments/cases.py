@@ -1,8 +1,6 @@
 r"""Every environment, one line each; `test_contract.py` tests what they share."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,41 +16,9 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
+from botorch_risk.testing.environments import EnvironmentCase
 from tests import oracles
 from tests.contracts import BOUNDS
-
-
-@dataclass(frozen=True)
-class EnvironmentCase:
-    r"""A distribution of a two-dimensional W, how to build it, and an independent expectation.
-
-    Args:
-        name: Names the case.
-        build: From values `batch_shape x t x 2` in the unit square, from which a distribution may
-            be learnt or taken, one seed for each of the batch, and the number of points.
-        oracle: From the `t x 2` values of one distribution and two rates, `E exp(i rates . w)`.
-        tolerance: Of the points, against this exact expectation.
-        size: The number of points that this takes.
-        few: A number of points for what need not be exact.
-        density: Whether it has a density, has none as W takes no values but the points, or refuses
-            to give one.
-    """
-
-    name: str
-    build: Callable[[Tensor, list[int], int], Environment]
-    oracle: Callable[[np.ndarray, np.ndarray], complex]
-    tolerance: float = 1e-9
-    size: int = 256
-    few: int = 16
-    density: Literal["known", "none", "refused"] = "known"
-
-    def of(
-        self, observed: Tensor, seeds: list[int] | None = None, n_w: int | None = None
-    ) -> Environment:
-        r"""Their distribution, with seeds 0, 1, ... and the exact size unless given."""
-        listed = list(range(observed.shape[:-2].numel())) if seeds is None else seeds
-        return self.build(observed, listed, self.size if n_w is None else n_w)
-
 
 NORMAL = torch.distributions.Normal(torch.tensor([0.5, 0.3]), torch.tensor([0.125, 0.2]))
 _SEVEN = [0.1, 0.0, 0.3, 0.2, 0.15, 0.05, 0.2]
@@ -78,8 +44,12 @@ def first_of_seven(n_w: int) -> Tensor:
     return torch.tensor(_SEVEN[:n_w], dtype=torch.float64) / sum(_SEVEN[:n_w])
 
 
+def environment(name: str, build: Any, oracle: Any, **options: Any) -> EnvironmentCase:
+    return EnvironmentCase(name=name, build=build, oracle=oracle, **options)
+
+
 ENVIRONMENTS = [
-    EnvironmentCase(
+    environment(
         "discrete",
         lambda observed, seeds, n_w: DiscreteEnvironment(
             observed[..., :n_w, :], first_of_seven(n_w)
@@ -89,21 +59,23 @@ ENVIRONMENTS = [
         few=7,
         density="none",
     ),
-    EnvironmentCase(
+    environment(
         "continuous_sobol",
         lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, n_ball=n_w // 8),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
         tolerance=5e-3,
+        follows_one_value=None,
     ),
-    EnvironmentCase(
+    environment(
         "continuous_midpoints",
         lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, rule="midpoints"),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
         tolerance=5e-3,
         size=32**2,
         few=4**2,
+        follows_one_value=None,
     ),
-    EnvironmentCase(
+    environment(
         "continuous_clipped_quadrature",
         lambda observed, seeds, n_w: continuous(
             observed, seeds, n_w=n_w, rule="quadrature", beyond="clip"
@@ -113,29 +85,31 @@ ENVIRONMENTS = [
         size=26**2,
         few=11**2,
         density="refused",
+        follows_one_value=None,
     ),
-    EnvironmentCase(
+    environment(
         "kernel_density_sobol",
         lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, n_ball=n_w // 8),
         oracles.kernel_density_wave,
         tolerance=4e-2,
     ),
-    EnvironmentCase(
+    environment(
         "kernel_density_monte_carlo",
         lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="monte_carlo"),
         oracles.kernel_density_wave,
         tolerance=1e-1,
         size=1024,
     ),
-    EnvironmentCase(
+    environment(
         "kernel_density_quadrature",
         lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="quadrature"),
         oracles.kernel_density_wave,
         tolerance=1e-7,
         size=32**2,
         few=8**2,
+        follows_one_value=None,  # too narrow for the nodes
     ),
-    EnvironmentCase(
+    environment(
         "empirical_grid",
         lambda observed, seeds, n_w: EmpiricalGrid(
             observed, regular_grid(unit_square(observed), n_w)
@@ -144,8 +118,9 @@ ENVIRONMENTS = [
         size=5**2,
         few=4**2,
         density="none",
+        follows_one_value=0.17,
     ),
-    EnvironmentCase(
+    environment(
         "standard_deviation_box",
         lambda observed, seeds, n_w: StandardDeviationBox(observed, n_w, seeds),
         oracles.box_wave,
@@ -154,10 +129,11 @@ ENVIRONMENTS = [
     ),
 ]
 
-PERTURBATIONS = EnvironmentCase(
+PERTURBATIONS = environment(
     "input_perturbation",
     lambda observed, seeds, n_w: InputPerturbation(observed[..., :n_w, :], first_of_seven(n_w)),
     lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
     size=7,
     few=7,
+    perturbs=True,
 )

@@ -1,8 +1,6 @@
 r"""Every measure of risk, one line each; `test_contract.py` tests what they share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,39 +23,9 @@ from botorch_risk.risk import (
     WassersteinRegularization,
     WorstCase,
 )
+from botorch_risk.testing.risk_measures import RiskMeasureCase
 from tests import oracles
 from tests.risk import ball_oracles
-
-
-@dataclass(frozen=True)
-class RiskMeasureCase:
-    r"""A measure of risk and an independent value of it.
-
-    Args:
-        name: Names the case.
-        measure: The measure, not bound to any points.
-        oracle: From `n_w` values, their weights and their points to a number.
-        sees_weight_zero: Whether points of weight 0 matter.
-        sees_copies: Whether it matters that one point is given as two, with half the weight each.
-        is_a_share: Whether it is a probability, which has no unit, rather than an outcome.
-        gradient: The step and the tolerance of the check of the gradient.
-    """
-
-    name: str
-    measure: RiskMeasure
-    oracle: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
-    sees_weight_zero: bool = False
-    sees_copies: bool = False
-    is_a_share: bool = False
-    gradient: tuple[float, float] = (1e-6, 1e-6)
-
-    @property
-    def needs_points(self) -> bool:
-        r"""Whether it has to be bound to points."""
-        return hasattr(self.measure, "kernel") or hasattr(self.measure, "metric")
-
-    def bind(self, points: Tensor) -> RiskMeasure:
-        return self.measure.bind(SimpleNamespace(points=points))
 
 
 def risk_kernel(v: Tensor, w: Tensor) -> Tensor:
@@ -94,76 +62,82 @@ def _minimax(sensitivity: Any) -> dict[str, Any]:
         "measure": MinimaxApproximation(kernel=risk_kernel, **options),
         "oracle": with_kernel_matrix(oracles.minimax_approximation, **options),
         "sees_weight_zero": True,
+        "sees_ties": True,  # which point counts as the smallest depends on the order
+        "bounds_are_tight": False,
     }
 
 
+def risk_measure(name: str, measure: RiskMeasure, oracle: Any, **options: Any) -> RiskMeasureCase:
+    return RiskMeasureCase(name=name, measure=measure, oracle=oracle, **options)
+
+
 RISK_MEASURES = [
-    RiskMeasureCase("expectation", Expectation(), without_points(oracles.expectation)),
-    RiskMeasureCase(
+    risk_measure("expectation", Expectation(), without_points(oracles.expectation)),
+    risk_measure(
         "value_at_risk", ValueAtRisk(0.3), without_points(oracles.value_at_risk, risk_level=0.3)
     ),
-    RiskMeasureCase(
+    risk_measure(
         "conditional_value_at_risk",
         ConditionalValueAtRisk(0.3),
         without_points(oracles.conditional_value_at_risk, level=0.3),
     ),
-    RiskMeasureCase(
+    risk_measure(
         "worst_case_of_the_support",
         WorstCase(),
         lambda values, weights, points: values[weights > 0].min(),
     ),
-    RiskMeasureCase(
+    risk_measure(
         "worst_case_of_the_points",
         WorstCase(over="points"),
         lambda values, weights, points: values.min(),
         sees_weight_zero=True,
     ),
-    RiskMeasureCase(
+    risk_measure(
         "mean_variance",
         MeanVariance(risk_aversion=0.7),
         without_points(oracles.mean_variance, risk_aversion=0.7),
     ),
-    RiskMeasureCase(
+    risk_measure(
         "share_above",
         ShareAbove(threshold=0.2),
         without_points(oracles.share_above, threshold=0.2),
-        is_a_share=True,
+        threshold=0.2,
     ),
-    RiskMeasureCase(
+    risk_measure(
         "total_variation_ball",
         TotalVariationBall(radius=0.5),
         without_points(oracles.total_variation_worst_case, radius=0.5),
         sees_weight_zero=True,
     ),
-    RiskMeasureCase(
+    risk_measure(
         "mmd_ball",
         MaximumMeanDiscrepancyBall(radius=0.2, kernel=risk_kernel),
         with_kernel_matrix(oracles.mmd_worst_case, radius=0.2),
         sees_weight_zero=True,
         gradient=(1e-5, 2e-3),
     ),
-    RiskMeasureCase(
+    risk_measure(
         "kullback_leibler_ball",
         KullbackLeiblerBall(radius=0.3),
         without_points(ball_oracles.kullback_leibler_worst_case, radius=0.3),
     ),
-    RiskMeasureCase(
+    risk_measure(
         "chi_square_ball",
         ChiSquareBall(radius=0.6),
         without_points(ball_oracles.chi_square_worst_case, radius=0.6),
     ),
-    RiskMeasureCase(
+    risk_measure(
         "wasserstein_ball",
         WassersteinBall(radius=0.1),
         with_distances(ball_oracles.wasserstein_worst_case, radius=0.1),
         sees_weight_zero=True,
     ),
-    RiskMeasureCase(
+    risk_measure(
         "wasserstein_regularization",
         WassersteinRegularization(radius=0.1),
         with_distances(ball_oracles.wasserstein_regularization, radius=0.1),
         sees_weight_zero=True,
     ),
-    RiskMeasureCase("minimax_approximation", **_minimax("kernel")),
-    RiskMeasureCase("minimax_approximation_identity", **_minimax("identity"), sees_copies=True),
+    risk_measure("minimax_approximation", **_minimax("kernel")),
+    risk_measure("minimax_approximation_identity", **_minimax("identity"), sees_copies=True),
 ]

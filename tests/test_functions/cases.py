@@ -1,8 +1,6 @@
 r"""Every problem, one line each; `test_contract.py` tests what they share."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,40 +41,27 @@ from botorch_risk.test_functions import (
     ValueAtRiskGoldsteinPrice,
     ValueAtRiskHartmann,
 )
+from botorch_risk.testing.problems import ProblemCase, first_optimizer, value_without_noise
 
 
-@dataclass(frozen=True)
-class ProblemCase:
-    r"""A problem, its objective under risk, and how to draw from it.
-
-    Args:
-        name: Names the case.
-        build: From a dtype to the problem.
-        decision: The number of decision variables, the first columns of the inputs.
-        sample: From the problem, the outcomes or contexts that one generator, or a list of them,
-            draws; `R x ...` for a list. None if it draws nothing.
-        objective: From the problem and decisions `... x d_x` to a `...` tensor, if its optimum is
-            known.
-        optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
-        feasible: From the problem and decisions to a `...` tensor of booleans, if the optimum is
-            over feasible decisions only.
-        num_points: How many points are compared with the optimum.
-        marks: Of pytest.
-    """
-
-    name: str
-    build: Callable[[torch.dtype], Any]
-    decision: int
-    sample: Callable[[Any, Any], Tensor] | None = None
-    objective: Callable[[Any, Tensor], Tensor] | None = None
-    optimum: Callable[[Any], tuple[Tensor, float]] | None = None
-    feasible: Callable[[Any, Tensor], Tensor] | None = None
-    num_points: int = 512
-    marks: tuple[Any, ...] = ()
+def problem_case(
+    name: str,
+    build: Any,
+    decision: int,
+    sample: Any = None,
+    objective: Any = None,
+    optimum: Any = None,
+    marks: tuple[Any, ...] = (),
+    **options: Any,
+) -> Any:
+    r"""A case with the marks of pytest."""
+    functions = {"sample": sample, "objective": objective, "optimum": optimum}
+    case = ProblemCase(name=name, build=build, decision=decision, **functions, **options)
+    return pytest.param(case, id=name, marks=marks)
 
 
-def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> ProblemCase:
-    return ProblemCase(
+def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> Any:
+    return problem_case(
         name,
         lambda dtype: kind(**options).to(dtype=dtype),
         dim,
@@ -86,8 +71,8 @@ def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> ProblemCa
     )
 
 
-def environmental(name: str, build: Any, decision: int, **options: Any) -> ProblemCase:
-    return ProblemCase(
+def environmental(name: str, build: Any, decision: int, **options: Any) -> Any:
+    return problem_case(
         name,
         lambda dtype: build(dtype=dtype),
         decision,
@@ -100,8 +85,8 @@ def environmental(name: str, build: Any, decision: int, **options: Any) -> Probl
 
 def value_at_risk(
     name: str, build: Any, decision: int, optimum: str = "optimal_value_at_risk", **options: Any
-) -> ProblemCase:
-    return ProblemCase(
+) -> Any:
+    return problem_case(
         name,
         lambda dtype: build(dtype=dtype),
         decision,
@@ -112,7 +97,7 @@ def value_at_risk(
     )
 
 
-def chance_constrained(name: str, build: Any, decision: int) -> ProblemCase:
+def chance_constrained(name: str, build: Any, decision: int) -> Any:
     return value_at_risk(
         name,
         build,
@@ -122,13 +107,13 @@ def chance_constrained(name: str, build: Any, decision: int) -> ProblemCase:
     )
 
 
-def without_noise(name: str, kind: Any, dim: int) -> ProblemCase:
-    return ProblemCase(
+def without_noise(name: str, kind: Any, dim: int) -> Any:
+    return problem_case(
         name,
         lambda dtype: kind(dtype=dtype),
         dim,
-        objective=lambda problem, X: problem(X, noise=False),
-        optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
+        objective=value_without_noise,
+        optimum=first_optimizer,
     )
 
 
@@ -186,7 +171,7 @@ PROBLEMS = [
         )
         for distribution in ("uniform", "normal")
     ),
-    ProblemCase(
+    problem_case(
         "portfolio_policy",
         lambda dtype: PortfolioPolicy(dtype=dtype),
         3,
@@ -196,7 +181,7 @@ PROBLEMS = [
         lambda problem, X: problem.objective(X),
         lambda problem: problem.optimal_mean_variance(1.0),
     ),
-    ProblemCase(
+    problem_case(
         "forest",
         small_forest,
         3,
@@ -206,25 +191,25 @@ PROBLEMS = [
     ),
     without_noise("deceptive", Deceptive, 2),
     without_noise("h1", H1, 2),
-    ProblemCase(
+    problem_case(
         "finite_domain",
         lambda dtype: FiniteDomainProblem(torch.eye(2, dtype=dtype), torch.ones(2), noise=0.1),
         2,
         lambda problem, streams: repeats_of(problem, problem.domain, streams),
     ),
-    ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
-    ProblemCase(
+    problem_case("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
+    problem_case(
         "robot_pushing_3_2",
         lambda dtype: ValueAtRiskRobotPushing(dtype=dtype),
         3,
         lambda problem, streams: problem.environment.sample(5, streams),
     ),
-    ProblemCase(
+    problem_case(
         "maximized_branin",
         lambda dtype: MaximizedTestFunction(Branin(dtype=dtype)),
         2,
-        objective=lambda problem, X: problem(X, noise=False),
-        optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
+        objective=value_without_noise,
+        optimum=first_optimizer,
     ),
     *(
         value_at_risk(f"{name}_{kind}", partial(build, distribution=kind), decision, num_points=64)
@@ -263,7 +248,7 @@ PROBLEMS = [
         2,
         optimum="optimal_risk",
     ),
-    ProblemCase(
+    problem_case(
         "two_objectives",
         lambda dtype: EnvironmentalSchaffer(dtype=dtype),
         2,

@@ -1,0 +1,184 @@
+r"""The checks find what is wrong with a part, and name the law that it breaks."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition import PosteriorMean, qUpperConfidenceBound
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.models import SingleTaskGP
+from botorch.test_functions import Branin
+from botorch.utils.transforms import t_batch_mode_transform
+from torch import Tensor
+
+from botorch_risk.environments import DiscreteEnvironment, Environment, IndependentEnvironment
+from botorch_risk.risk import ConditionalValueAtRisk, RiskMeasure
+from botorch_risk.testing import (
+    LawsBrokenError,
+    Report,
+    check_acquisition,
+    check_environment,
+    check_model,
+    check_risk_measure,
+    check_test_problem,
+)
+
+
+class Detached(AnalyticAcquisitionFunction):
+    r"""A mean and a standard deviation without its gradient."""
+
+    @t_batch_mode_transform(expected_q=1)
+    def forward(self, X: Tensor) -> Tensor:
+        mean, sigma = self._mean_and_sigma(X)
+        return (mean + 2 * sigma.detach()).squeeze(-1)
+
+
+class Relative(AnalyticAcquisitionFunction):
+    r"""Compares the entries of a t-batch, which an optimiser may divide."""
+
+    @t_batch_mode_transform(expected_q=1)
+    def forward(self, X: Tensor) -> Tensor:
+        mean, _ = self._mean_and_sigma(X)
+        return (mean - mean.mean()).squeeze(-1)
+
+
+class Drawn(AnalyticAcquisitionFunction):
+    r"""Draws a sample at each evaluation."""
+
+    @t_batch_mode_transform(expected_q=1)
+    def forward(self, X: Tensor) -> Tensor:
+        return self.model.posterior(X).rsample()[0, ..., 0, 0]
+
+
+class Optimist(RiskMeasure):
+    r"""Calls itself monotone, and pays for spread."""
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        mean = (weights * values).sum(dim=-1, keepdim=True)
+        return mean.squeeze(-1) - (weights * (values - mean) ** 2).sum(dim=-1)
+
+
+class Unnormalised(Environment):
+    r"""Weights that do not sum to 1."""
+
+    def __init__(self, points: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("points", points.double())
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        points = self.points.to(X).expand(*X.shape[:-1], -1, -1)
+        decisions = X.unsqueeze(-2).expand(*points.shape[:-1], -1)
+        return torch.cat([decisions, points], dim=-1), points.new_ones(points.shape[-2])
+
+
+class Shifted(IndependentEnvironment):
+    r"""Draws what its points never are."""
+
+    def sample(self, num_samples: int, generator: Any) -> Tensor:
+        return super().sample(num_samples, generator) + 0.1
+
+
+class Higher(Branin):
+    _optimal_value = -1.0  # of its negative: far below the maximum
+
+
+class Swapped(SingleTaskGP):
+    r"""Predicts less noise than none."""
+
+    def posterior(self, X: Tensor, observation_noise: bool = False, **options: Any) -> Any:
+        return super().posterior(X, observation_noise=not observation_noise, **options)
+
+
+def equal(observed: Tensor, seeds: list[int], n_w: int) -> Tensor:
+    return torch.full_like(observed[..., 0], 1 / observed.shape[-2], dtype=torch.double)
+
+
+BROKEN: list[tuple[Callable[[], Report], str, str]] = [
+    (
+        lambda: check_acquisition(Detached),
+        "gradients_are_those_of_finite_differences",
+        r"Expected the gradient \S+ of finite differences\. Got",
+    ),
+    (
+        lambda: check_acquisition(Relative),
+        "forward_has_the_shape_of_the_t_batch",
+        r"Expected the value of the entry alone: 0\. Got",
+    ),
+    (
+        lambda: check_acquisition(Drawn),
+        "values_are_repeatable_and_survive_pickling",
+        r"Expected the same value again: \S+ Got",
+    ),
+    (
+        lambda: check_model(lambda data: Swapped(data.X, data.means)),
+        "a_reading_varies_more_than_the_function",
+        r"Expected a larger variance of a reading than of the function\. Got -",
+    ),
+    (
+        lambda: check_risk_measure(Optimist()),
+        "raising_a_value_does_not_lower_the_risk",
+        r"Expected a risk that does not fall\. Got \S+ less",
+    ),
+    (
+        lambda: check_environment(lambda observed, seeds, n_w: Unnormalised(observed)),
+        "weights_are_a_distribution_over_inputs",
+        r"Expected a sum of 1: 1\. Got 7",
+    ),
+    (
+        lambda: check_environment(
+            lambda observed, seeds, n_w: Shifted(observed, equal(observed, seeds, n_w)),
+            density="none",
+        ),
+        "the_support_holds_points_and_draws_and_no_others",
+        r"Expected all draws in the support\. Got some outside",
+    ),
+    (
+        lambda: check_test_problem(lambda dtype: Higher(negate=True, dtype=dtype)),
+        "nothing_is_better_than_the_stated_optimum",
+        r"Expected the stated optimum 1\. Got -0\.397",
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "law", "message"), BROKEN, ids=lambda each: str(each)[:60])
+def test_what_is_broken_is_named(check: Callable[[], Report], law: str, message: str) -> None:
+    with pytest.raises(LawsBrokenError, match=message) as raised:
+        check()
+    report = raised.value.report
+    assert law in report.broken
+    assert f"breaks `{law}`" in report.broken[law]
+    assert report.held
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def test_what_obeys_them_passes() -> None:
+    cases = (
+        check_acquisition(lambda model: qUpperConfidenceBound(model, beta=4.0)),
+        check_model(lambda data: SingleTaskGP(data.X, data.means)),
+        check_risk_measure(ConditionalValueAtRisk(0.3)),
+        check_environment(
+            lambda observed, seeds, n_w: DiscreteEnvironment(observed), density="none"
+        ),
+    )
+    assert min(len(each.held) for each in cases) > 6
+
+
+def test_a_law_is_skipped_by_name_with_a_reason() -> None:
+    law = "the_input_constructor_takes_what_ax_passes"
+    with pytest.raises(LawsBrokenError, match=f"Got 1 broken:\n\nmine breaks `{law}`"):
+        check_acquisition(PosteriorMean, name="mine")
+    assert check_acquisition(PosteriorMean, skip={law: "no pending"}).skipped == {law: "no pending"}
+    with pytest.raises(ValueError, match=r"Laws not found: \['gradient'\]\. There are \['a_"):
+        check_acquisition(PosteriorMean, skip={"gradient": "it has none"})
+
+
+def test_an_error_of_the_part_is_a_broken_law() -> None:
+    def refuse(model: Any) -> Any:
+        acqf = PosteriorMean(model)
+        acqf.forward = lambda X: 1 / 0
+        return acqf
+
+    with pytest.raises(LawsBrokenError, match=r"Expected no error\. Got ZeroDivisionError: "):
+        check_acquisition(refuse)
