@@ -3,7 +3,6 @@ r"""The laws of acquisition functions."""
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +15,12 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_risk.acquisition import PointwiseAcquisition, PointwiseAcquisitionFunction
-from botorch_risk.testing.data import BOUNDS, RepeatedData, of_decision, replicate
+from botorch_risk.testing.data import BOUNDS, RepeatedData, of_decision, refresh, replicate
 from botorch_risk.testing.laws import (
     Case,
     Laws,
     Report,
+    by_pickle,
     each_entry,
     expect,
     expect_close,
@@ -43,6 +43,7 @@ class AcquisitionCase(Case):
     oracle: Callable[[Any, Any, Any], Any] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = 1e-7
+    q: int = 1
 
     def data(
         self, batch_shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float64
@@ -58,6 +59,10 @@ class AcquisitionCase(Case):
         r"""Points `shape x 2` in the unit square."""
         return self.random(*shape, 2, seed=seed, dtype=dtype)
 
+    def candidates(self, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+        r"""`shape x q x 2`."""
+        return self.points(*shape, self.q, dtype=dtype)
+
 
 def _seeded(make: Callable[[], Any]) -> Any:
     with torch.random.fork_rng(devices=[]):
@@ -67,7 +72,7 @@ def _seeded(make: Callable[[], Any]) -> Any:
 
 def pointwise(case: AcquisitionCase) -> bool:
     r"""Whether it has `evaluate`."""
-    return isinstance(case.made(), PointwiseAcquisition)
+    return case.q == 1 and isinstance(case.made(), PointwiseAcquisition)
 
 
 def _of_ours(case: AcquisitionCase) -> bool:
@@ -76,6 +81,10 @@ def _of_ours(case: AcquisitionCase) -> bool:
 
 def _has_oracle(case: AcquisitionCase) -> bool:
     return case.oracle is not None
+
+
+def _is_single(case: AcquisitionCase) -> bool:
+    return case.q == 1
 
 
 def _takes_pending(case: AcquisitionCase) -> bool:
@@ -130,19 +139,19 @@ def forward_has_the_shape_of_the_t_batch(case: AcquisitionCase, dtype: torch.dty
     r"""Each entry of a t-batch has the value that it has alone: optimisers evaluate subsets."""
     acqf = case.made((), dtype)
     for t_batch in ((5,), (5, 3)):
-        X = case.points(*t_batch, 1, dtype=dtype)
+        X = case.candidates(*t_batch, dtype=dtype)
         values = acqf(X)
         expect_kind("`forward`", values, t_batch, dtype, X)
         singly = each_entry(t_batch, lambda index, X=X: acqf(X[index]).squeeze(0)).to(values)  # type: ignore[misc]
         expect_close("the value of the entry alone", values, singly, tolerance=1e-4)
-    shape = tuple(acqf(case.points(1, dtype=dtype)).shape)
-    expect(shape == (1,), "one point `1 x d` to have one value, of shape (1,)", shape)
+    shape = tuple(acqf(case.candidates(dtype=dtype)).shape)
+    expect(shape == (1,), "candidates `q x d` to have one value, of shape (1,)", shape)
 
 
 @LAWS()
 def forward_takes_a_batch_of_models(case: AcquisitionCase, batch_shape: tuple[int, ...]) -> None:
-    r"""Points `t x batch_shape x 1 x d` have values `t x batch_shape`."""
-    shape = tuple(case.made(batch_shape)(case.points(4, *batch_shape, 1)).shape)
+    r"""Points `t x batch_shape x q x d` have values `t x batch_shape`."""
+    shape = tuple(case.made(batch_shape)(case.candidates(4, *batch_shape)).shape)
     expect(shape == (4, *batch_shape), f"values of shape {(4, *batch_shape)}", shape)
 
 
@@ -222,25 +231,27 @@ def other_columns_than_the_model_has_are_refused(case: AcquisitionCase) -> None:
 @LAWS()
 def gradients_are_those_of_finite_differences(case: AcquisitionCase) -> None:
     r"""Optimisers follow the gradient."""
-    expect_gradient(case.made(), case.points(3, 1))
+    expect_gradient(case.made(), case.candidates(3))
 
 
 @LAWS()
 def values_are_repeatable_and_survive_pickling(case: AcquisitionCase) -> None:
     r"""Nothing is drawn when points are evaluated, and a copy by pickle has the same values."""
-    acqf, X = case.made(), case.points(4, 1)
+    acqf, X = case.made(), case.candidates(4)
     values = acqf(X)
     expect_same("the same value again", acqf(X), values)
-    expect_same("the value after pickling", pickle.loads(pickle.dumps(acqf))(X), values)
+    expect_same("the value after pickling", by_pickle(acqf)(X), values)
 
 
 @LAWS()
 def a_state_dict_holds_all_hyperparameters(case: AcquisitionCase) -> None:
     r"""No cache outlives the hyperparameters with which it was made."""
-    acqf, other, X = case.made(), case.made(), case.points(4, 1)
-    values = acqf(X)
-    for parameter in other.model.parameters():
+    acqf, X = case.made(), case.candidates(4)
+    values, model = acqf(X), case.model(case.data())
+    for parameter in model.parameters():
         parameter.data.add_(0.5)
+    refresh(model)
+    other = _seeded(lambda: case.build(model))
     other(X)
     other.load_state_dict(acqf.state_dict())
     expect_close("the value of what was loaded", other(X), values)
@@ -249,15 +260,15 @@ def a_state_dict_holds_all_hyperparameters(case: AcquisitionCase) -> None:
 @LAWS(_takes_pending)
 def pending_points_count_until_they_are_gone(case: AcquisitionCase) -> None:
     r"""A pending point changes the value close to it; without it all is as before."""
-    acqf, X = case.made(), case.points(1, 1)
+    acqf, X = case.made(), case.candidates(1)
     free = acqf(X)
-    acqf.set_X_pending(X[0] + 0.01)
+    acqf.set_X_pending(X[0, :1] + 0.01)
     expect(not torch.equal(acqf(X), free), "another value next to a pending point", free)
     acqf.set_X_pending(None)
     expect_close("the value from before", acqf(X), free)
 
 
-@LAWS()
+@LAWS(_is_single)
 def botorch_optimisers_maximise_it(case: AcquisitionCase) -> None:
     r"""`optimize_acqf`, `optimize_acqf_discrete` and `optimize_acqf_mixed` run."""
     acqf, bounds = case.made(), torch.tensor(BOUNDS).to(case.points(1))
@@ -272,7 +283,7 @@ def botorch_optimisers_maximise_it(case: AcquisitionCase) -> None:
     expect(X[0, 0] in (0.0, 1.0), "a first column of 0 or 1", X)
 
 
-@LAWS(_takes_pending)
+@LAWS(lambda case: _is_single(case) and _takes_pending(case))
 def a_sequential_batch_repeats_no_point(case: AcquisitionCase) -> None:
     r"""Each point of a batch sees those before it as pending."""
     acqf, bounds = case.made(), torch.tensor(BOUNDS).to(case.points(1))
@@ -288,7 +299,7 @@ def a_sequential_batch_repeats_no_point(case: AcquisitionCase) -> None:
 def the_input_constructor_has_the_defaults_of_the_class(case: AcquisitionCase) -> None:
     r"""Ax builds what a user builds."""
     acqf = case.made()
-    built = _constructed(case, acqf)
+    built = _constructed(case, type(acqf))
     defaults = inspect.signature(type(acqf).__init__).parameters
     for name in built.keys() - {"model", *case.arguments}:
         default = defaults[name].default
@@ -298,41 +309,36 @@ def the_input_constructor_has_the_defaults_of_the_class(case: AcquisitionCase) -
 
 @LAWS(_can_be_constructed)
 def the_input_constructor_takes_what_ax_passes(case: AcquisitionCase) -> None:
-    r"""Ax passes the same to every acquisition function, whether it takes it or not."""
-    acqf, data, pending = case.made(), case.data(), case.points(1, seed=5)
-    arguments = {
-        "X_baseline": data.X,
-        "X_pending": pending if _takes_pending(case) else None,
-        "bounds": [(0.0, 1.0), (0.0, 1.0)],
-        "ref_point": None,
-        "constraints_tuple": None,
-        "posterior_transform": None,
-        "objective": None,
-        "constraints": None,
-    }
-    X = case.points(3, 1)
+    r"""Ax passes the same to all acquisition functions, and pending points if there are some."""
+    acqf, X, pending = case.made(), case.candidates(3), case.points(1, seed=5)
 
-    def value_of_pending(later: bool) -> Tensor:
-        given = {**arguments, "X_pending": None} if later else arguments
-        built = type(acqf)(**_constructed(case, acqf, **given))
+    def value(later: bool, **further: Any) -> Tensor:
+        given = _constructed(case, type(acqf), X_baseline=case.data().X, **further)
+        built = type(acqf)(**given)
         if later:
             built.set_X_pending(pending)
         return built(X)
 
-    values = _seeded(lambda: value_of_pending(later=False))
-    expect_kind("`forward`", values, (3,), torch.float64, X)
+    expect_kind("`forward`", value(later=False), (3,), torch.float64, X)
     if _takes_pending(case):
-        set_later = _seeded(lambda: value_of_pending(later=True))
-        expect_close("the value of pending points that are set later", values, set_later)
+        at_once = _seeded(lambda: value(later=False, X_pending=pending))
+        expect_close(
+            "the value of pending points that are set later",
+            at_once,
+            _seeded(lambda: value(later=True)),
+        )
 
 
-def _constructed(case: AcquisitionCase, acqf: Any, **further: Any) -> dict[str, Any]:
+def _constructed(case: AcquisitionCase, kind: Any, **further: Any) -> dict[str, Any]:
     data = case.data()
     training_data = SupervisedDataset(
         data.X, data.means, feature_names=["x0", "x1"], outcome_names=["y"]
     )
-    return get_acqf_input_constructor(type(acqf))(
-        model=acqf.model, training_data=training_data, **further, **case.arguments
+    return get_acqf_input_constructor(kind)(
+        model=case.model(data),
+        training_data=training_data,
+        bounds=[(0.0, 1.0), (0.0, 1.0)],
+        **{**further, **case.arguments},
     )
 
 
@@ -357,7 +363,8 @@ def check_acquisition(
         **options: `model`, from `RepeatedData` of `X: batch_shape x n x 2` and
             `Y: batch_shape x n x 4` to the model, by default a GP of the means; `oracle`, from an
             unbatched model, its repeats `n x 4` and points `m x 2` as arrays to `m` values;
-            `tolerance`, of the oracle; `arguments`, what the input constructor cannot do without;
+            `tolerance`, of the oracle; `q`, how many points a candidate has, with the fantasies of
+            a one-shot function; `arguments`, what the input constructor cannot do without;
             `batch_dims`, how many batch dimensions its model may have, here 0; `device`; `name`.
 
     Returns:

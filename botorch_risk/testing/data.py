@@ -88,5 +88,6 @@ def replicate(
 
 def refresh(model: Any) -> None:
     r"""Computes what a model keeps, after its hyperparameters were written."""
+    model.train().eval()
     if isinstance(model, MeanVarianceGP):
         model.refresh_noise()

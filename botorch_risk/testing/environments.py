@@ -3,7 +3,6 @@ r"""The laws of environments."""
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from botorch_risk.testing.laws import (
     Case,
     Laws,
     Report,
+    by_pickle,
     each_entry,
     expect,
     expect_close,
@@ -173,7 +173,7 @@ def expansions_are_repeatable_and_survive_pickling(case: EnvironmentCase) -> Non
     before = mean_wave(environment, X)
     expect_same("the same expectation again", mean_wave(environment, X), before)
     expect_same("that of another of the same seed", mean_wave(case.of(observed), X), before)
-    copy = pickle.loads(pickle.dumps(environment))
+    copy = by_pickle(environment)
     expect_same("the expectation after pickling", mean_wave(copy, X), before)
     other = case.of(0.9 * observed, [7])
     other.load_state_dict(environment.state_dict())

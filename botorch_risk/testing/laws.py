@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -175,6 +176,7 @@ class LawsBrokenError(AssertionError):
 def expect(holds: object, wanted: str, got: object) -> None:
     r"""Raises an AssertionError `Expected ... Got ...` unless a condition holds."""
     if not bool(holds):
+        got = got.tolist() if isinstance(got, Tensor) else got
         raise AssertionError(f"Expected {wanted}. Got {got}.")
 
 
@@ -266,6 +268,11 @@ def each_entry(batch_shape: tuple[int, ...], single: Callable[[tuple[int, ...]],
     indices = itertools.product(*map(range, batch_shape))
     values = [torch.as_tensor(single(index)).detach().double().cpu() for index in indices]
     return torch.stack(values).reshape((*batch_shape, *values[0].shape))
+
+
+def by_pickle(value: Any) -> Any:
+    r"""A copy as another process gets it, of a value that is here already."""
+    return pickle.loads(pickle.dumps(value))
 
 
 def numpy(*tensors: Tensor) -> Any:

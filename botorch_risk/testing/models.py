@@ -3,7 +3,6 @@ r"""The laws of models, and of what predicts from one."""
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +11,13 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.models import MeanVarianceGP
 from botorch_risk.testing.data import RepeatedData, refresh, replicate
 from botorch_risk.testing.laws import (
     Case,
     Laws,
     Report,
+    by_pickle,
     each_entry,
     expect,
     expect_close,
@@ -65,6 +66,7 @@ class ModelCase(Case):
     def made(self, *args: Any) -> tuple[Any, Any]:
         r"""What predicts, and the model, of a batch shape and a dtype."""
         model = self.build(self.data(*args))
+        refresh(model)
         return self.predictor(model), model
 
 
@@ -127,7 +129,7 @@ def predictions_are_repeatable_and_survive_pickling(case: ModelCase) -> None:
     r"""Nothing is drawn, and a copy by pickle predicts the same."""
     built, X = case.made()[0], case.random(6, 2)
     first = case.predict(built, X)
-    for which, other in (("again", built), ("from pickle", pickle.loads(pickle.dumps(built)))):
+    for which, other in (("again", built), ("from pickle", by_pickle(built))):
         for one, two in zip(first, case.predict(other, X), strict=True):
             expect_same(f"the same prediction {which}", two, one)
 
@@ -139,12 +141,12 @@ def predictions_follow_the_hyperparameters(case: ModelCase) -> None:
     before = case.predict(built, X)
     for parameter in model.parameters():
         parameter.data.mul_(1.1).add_(0.1)
-    refresh(model)
-    if not case.follows_at_once:
-        model.train().eval()
-    after = case.predict(built, X)
+    if isinstance(model, MeanVarianceGP):
+        model.refresh_noise()
     other.load_state_dict(model.state_dict())
-    other.eval()
+    for each in () if case.follows_at_once else (model, other):
+        each.train().eval()
+    after = case.predict(built, X)
     for old, new, loaded in zip(before, after, case.predict(fresh, X), strict=True):
         expect(not torch.allclose(old, new), "another prediction by other hyperparameters", new)
         expect_close("the prediction of the hyperparameters that were loaded", loaded, new)

@@ -2,7 +2,6 @@ r"""The laws of measures of risk."""
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from botorch_risk.testing.laws import (
     Case,
     Laws,
     Report,
+    by_pickle,
     each_entry,
     expect,
     expect_close,
@@ -134,7 +134,7 @@ def risks_are_repeatable_and_survive_pickling(case: RiskMeasureCase) -> None:
     measure = case.bind(points)
     risk = measure(values, weights)
     expect_same("the same risk again", measure(values, weights), risk)
-    copy = pickle.loads(pickle.dumps(measure))
+    copy = by_pickle(measure)
     expect_same("the risk after pickling", copy(values, weights), risk)
 
 

@@ -91,6 +91,11 @@ class Swapped(SingleTaskGP):
         return super().posterior(X, observation_noise=not observation_noise, **options)
 
 
+def interpolated(values: Tensor, weights: Tensor) -> Tensor:
+    r"""A quantile between two of the values."""
+    return values.quantile(0.3, dim=-1)
+
+
 def equal(observed: Tensor, seeds: list[int], n_w: int) -> Tensor:
     return torch.full_like(observed[..., 0], 1 / observed.shape[-2], dtype=torch.double)
 
@@ -166,12 +171,14 @@ def test_what_obeys_them_passes() -> None:
 
 
 def test_a_law_is_skipped_by_name_with_a_reason() -> None:
-    law = "the_input_constructor_takes_what_ax_passes"
-    with pytest.raises(LawsBrokenError, match=f"Got 1 broken:\n\nmine breaks `{law}`"):
-        check_acquisition(PosteriorMean, name="mine")
-    assert check_acquisition(PosteriorMean, skip={law: "no pending"}).skipped == {law: "no pending"}
+    law = "a_point_may_be_given_as_two"
+    options = {"equal_weights": True, "name": "mine"}
+    with pytest.raises(LawsBrokenError, match=f"Got 1 broken:\n\nmine breaks `{law}` at seed=0"):
+        check_risk_measure(interpolated, **options)
+    reason = {law: "it interpolates"}
+    assert check_risk_measure(interpolated, skip=reason, **options).skipped == reason
     with pytest.raises(ValueError, match=r"Laws not found: \['gradient'\]\. There are \['a_"):
-        check_acquisition(PosteriorMean, skip={"gradient": "it has none"})
+        check_risk_measure(interpolated, skip={"gradient": "none"}, **options)
 
 
 def test_an_error_of_the_part_is_a_broken_law() -> None:
