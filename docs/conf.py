@@ -57,6 +57,7 @@ extensions = [
     "sphinx_design",
     "sphinxcontrib.bibtex",
     "docstrings",
+    "name_links",
     "stored_tables",
 ]
 

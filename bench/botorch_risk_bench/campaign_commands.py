@@ -20,33 +20,45 @@ if TYPE_CHECKING:
     from botorch_risk_bench.campaigns.engines import Engine
     from botorch_risk_bench.reports import Regrets
 
+HELP_TOO = {"help_option_names": ["-h", "--help"]}
+Number = functools.partial(typer.Option, metavar="NUMBER")
+File = functools.partial(typer.Argument, metavar="FILE")
+Folder = functools.partial(typer.Option, metavar="FOLDER")
+Name = functools.partial(typer.Option, metavar="NAME")
+
 app = typer.Typer(
     help="Many experiments, strategies, settings and seeds, on one machine or on many.",
+    epilog="Example: botorch-risk campaign run first.yaml --workers 4, then botorch-risk campaign "
+    "table first.sqlite",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings=HELP_TOO,
 )
 ENGINES = ("processes", "serial", "dask", "slurm", "jobs")
-Description = Annotated[Path, typer.Argument(help="A .yaml, .json or .py file; see the docs.")]
-Store = Annotated[Path, typer.Argument(help="The file that `campaign run --out` wrote.")]
+Description = Annotated[Path, File(help="A .yaml, .json or .py file; see the docs.")]
+Store = Annotated[Path, File(help="The file that `campaign run --out` wrote.")]
 EngineName = Annotated[
-    str, typer.Option("--engine", help=f"{', '.join(ENGINES)} (submitit on this machine).")
+    str, Name("--engine", help=f"{', '.join(ENGINES)} (submitit on this machine).")
 ]
-Workers = Annotated[int, typer.Option(help="The number of workers.")]
+Workers = Annotated[int, Number(help="The number of processes or jobs.")]
 Address = Annotated[
-    str | None, typer.Option(help="A running Dask scheduler; default: one for this campaign.")
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="A running Dask scheduler; default: one for this campaign."
+    ),
 ]
-Jobs = Annotated[Path, typer.Option(help="The folder of jobs, on a file system all nodes share.")]
+JobFolder = Annotated[Path, Folder(help="For jobs, on a file system that all nodes share.")]
 Parameter = Annotated[
-    list[str], typer.Option(help="Of a job, as NAME=VALUE; may be repeated. See submitit.")
+    list[str], typer.Option(metavar="NAME=VALUE", help="Of a job; may be repeated. See submitit.")
 ]
 Journals = Annotated[
     Path | None,
-    typer.Option(help="A folder of all workers, in which rounds outlive the worker that played."),
+    Folder(help="Where workers save each finished round, so that a crash loses nothing."),
 ]
-ReportSeconds = Annotated[float, typer.Option(help="How often a worker reports.")]
-Device = Annotated[list[str], typer.Option(help="May be repeated: a device for each worker.")]
-MemoryLimit = Annotated[int | None, typer.Option(help="Of a worker, in MiB; on Linux.")]
+ReportSeconds = Annotated[float, Number(help="How often a worker reports.")]
+Device = Annotated[list[str], Name(help="May be repeated: a device for each worker.")]
+MemoryLimit = Annotated[int | None, Number(help="Of a worker, in MiB; on Linux.")]
 
 
 @contextmanager
@@ -63,7 +75,7 @@ def _where_and_how(
     engine: EngineName = "processes",
     workers: Workers = 2,
     address: Address = None,
-    jobs: Jobs = Path("jobs"),
+    job_folder: JobFolder = Path("jobs"),
     parameter: Parameter = [],  # noqa: B006
     journals: Journals = None,
     report_seconds: ReportSeconds = 30.0,
@@ -74,7 +86,7 @@ def _where_and_how(
     from botorch_risk_bench.campaigns import Options
 
     limit = None if memory_limit is None else memory_limit * 2**20
-    where = _engine(engine, workers, address, jobs, parameter)
+    where = _engine(engine, workers, address, job_folder, parameter)
     return where, Options(report_seconds, journals, tuple(device), limit)
 
 
@@ -97,33 +109,34 @@ def _with_engine(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk campaign run first.yaml --workers 4")
 @_with_engine
 def run(
     engine: Any,
     options: Any,
     campaign: Description,
-    out: Annotated[Path, typer.Option(help="The results; resumed if there.")] = Path(
-        "campaign.sqlite"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The results, resumed if there; default: as CAMPAIGN, .sqlite."
+        ),
+    ] = None,
     extend: Annotated[
         bool, typer.Option("--extend", help="Take more rounds, seeds or series than before.")
     ] = False,
-    experiment: Annotated[
-        list[str], typer.Option(help="May be repeated: just these experiments.")
-    ] = [],  # noqa: B006
-    seeds: Annotated[int | None, typer.Option(help="The most seeds, for a trial.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="The most rounds, for a trial.")] = None,
+    experiment: Annotated[list[str], Name(help="May be repeated: just these experiments.")] = [],  # noqa: B006
+    seeds: Annotated[int | None, Number(help="The number of seeds, at most.")] = None,
+    rounds: Annotated[int | None, Number(help="The number of rounds, at most.")] = None,
 ) -> None:
     r"""Run the campaign of a file; started again, it resumes."""
     from botorch_risk_bench.campaigns import Campaign
 
     with one_line_errors(ValueError):
         found = Campaign.read(campaign).part(experiment, seeds, rounds)
-    _run(found, out, engine, options, extend)
+    _run(found, out or Path(f"{campaign.stem}.sqlite"), engine, options, extend)
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk campaign resume first.sqlite --failed")
 @_with_engine
 def resume(
     engine: Any,
@@ -146,7 +159,7 @@ def resume(
     _run(campaign, path, engine, dataclasses.replace(options, only_failed=failed), extend=False)
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk campaign status first.sqlite")
 def status(path: Store) -> None:
     r"""Show how far each series is, what failed and why, and the time it took."""
     from botorch_risk_bench.campaigns import CampaignStore
@@ -176,11 +189,11 @@ def status(path: Store) -> None:
             typer.echo(f"Run them again: botorch-risk campaign resume {path} --failed")
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk campaign table first.sqlite --to first.csv")
 def table(
     path: Store,
     to: Annotated[
-        Path | None, typer.Option(help="Write every round there, comma-separated.")
+        Path | None, typer.Option(metavar="FILE", help="Write every round there, comma-separated.")
     ] = None,
 ) -> None:
     r"""Show the regret of each experiment; with --to, write one line per round."""
@@ -194,26 +207,21 @@ def table(
             typer.echo(f"{to}: {write_table(store, to):,} rounds")
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk campaign board first.sqlite --to pages")
 def board(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Stores, or regrets.json.gz that --to has written.")
-    ],
+    paths: Annotated[list[Path], File(help="Stores, or regrets.json.gz that --to has written.")],
     by: Annotated[
-        str | None, typer.Option(help="Group experiments by this key of their settings.")
+        str | None,
+        typer.Option(metavar="KEY", help="Group experiments by this key of their settings."),
     ] = None,
     strategy: Annotated[
-        list[str],
-        typer.Option(help="May be repeated, the reference first; default: all strategies."),
+        list[str], Name(help="May be repeated, the reference first; default: all strategies.")
     ] = [],  # noqa: B006
-    without: Annotated[list[str], typer.Option(help="May be repeated: leave this group out.")] = [],  # noqa: B006
+    without: Annotated[list[str], Name(help="May be repeated: leave this group out.")] = [],  # noqa: B006
     baseline: Annotated[
-        str | None,
-        typer.Option(help="Compare the leads over this strategy as ratios, by the held share."),
+        str | None, Name(help="Compare the leads over this strategy as ratios, by the held share.")
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="A folder for board.md and .png, and regrets.json.gz.")
-    ] = None,
+    to: Annotated[Path | None, Folder(help="For board.md and .png, and regrets.json.gz.")] = None,
 ) -> None:
     r"""Show which strategy reaches how many targets, how soon, and holds them to the end."""
     from functools import reduce
@@ -240,7 +248,7 @@ def board(
         typer.echo(f"{to}/{written}: {len(found.entries)} experiments")
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk campaign plan first.yaml --workers 4")
 def plan(campaign: Description, workers: Workers = 2) -> None:
     r"""Show the blocks of a campaign, and the block size that would finish it soonest."""
     from botorch_risk_bench.campaigns import Campaign, best_block_size

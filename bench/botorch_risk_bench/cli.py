@@ -1,7 +1,8 @@
 r"""The command `botorch-risk`: run an experiment, look at it, plot it.
 
 Example:
-    botorch-risk run branin --replicates 30 --rounds 50 --out branin.sqlite
+    botorch-risk list branin
+    botorch-risk run branin --seeds 30 --rounds 50 --workers 2
     botorch-risk status branin.sqlite
     botorch-risk plot branin.sqlite --to pictures
 
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from botorch_risk_bench.campaign_commands import HELP_TOO, File, Folder, one_line_errors
 from botorch_risk_bench.campaign_commands import app as campaign_app
-from botorch_risk_bench.campaign_commands import one_line_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,52 +32,96 @@ if not TYPE_CHECKING:
     Context = typer.Context  # its `obj` are the experiments that `main` was given
 app = typer.Typer(
     help="Experiments under risk that can be stopped at any moment and resumed.",
+    epilog="Example: botorch-risk run branin --seeds 30 --rounds 50, then botorch-risk plot "
+    "branin.sqlite",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings=HELP_TOO,
 )
 app.add_typer(campaign_app, name="campaign")
-StorePath = Annotated[Path, typer.Argument(help="The file that `run --out` wrote.")]
+StorePath = Annotated[Path, File(help="The file that `run --out` wrote.")]
 
 
-@app.command("list")
-def list_experiments(context: Context) -> None:
-    r"""List the experiments and their strategies."""
+def _show_version(asked: bool) -> None:
+    if asked:
+        from botorch_risk import __version__
+
+        typer.echo(f"botorch-risk {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None: ...
+
+
+@app.command("list", epilog="Example: botorch-risk list branin")
+def list_experiments(
+    context: Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD]...", help="Of its name, its description or a strategy."),
+    ] = None,
+) -> None:
+    r"""List the experiments and their strategies: all, or those with every word."""
     from botorch_risk_bench.experiments.registry import experiments
 
+    found = 0
     for definition in experiments(context.obj or ()).values():
+        text = " ".join([definition.name, definition.description, *definition.strategies]).lower()
+        if not all(word.lower() in text for word in words or ()):
+            continue
+        found += 1
         typer.echo(f"{definition.name}: {definition.description}")
         typer.echo(f"    strategies: {', '.join(definition.strategies)}")
         typer.echo(f"    rounds: {definition.num_rounds}, repeats: {definition.num_repeats}")
+    if not found:
+        with one_line_errors(ValueError):
+            raise ValueError(f"No experiment has all of the words: {' '.join(words or ())}.")
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk run branin --seeds 30 --rounds 50 --workers 2")
 def run(
     context: Context,
-    name: Annotated[str, typer.Argument(help="The experiment; see `list`.")],
-    strategy: Annotated[list[str], typer.Option(help="May be repeated; default: all.")] = [],  # noqa: B006
-    replicates: Annotated[int, typer.Option(help="The number R of seeds.")] = 10,
+    name: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Its name; see `list`.")],
+    strategy: Annotated[
+        list[str], typer.Option(metavar="NAME", help="May be repeated; default: all.")
+    ] = [],  # noqa: B006
+    seeds: Annotated[int, typer.Option(metavar="NUMBER", help="The number of seeds.")] = 10,
+    first_seed: Annotated[
+        int, typer.Option(metavar="NUMBER", help="The first seed; each next one is one more.")
+    ] = 0,
     rounds: Annotated[
-        int | None, typer.Option(help="Rounds after the initial design; default: see `list`.")
+        int | None,
+        typer.Option(metavar="NUMBER", help="After the initial design; default: see `list`."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The first of the seeds s, ..., s + R - 1.")] = 0,
-    device: Annotated[str, typer.Option(help="Where the strategies compute.")] = "cpu",
-    out: Annotated[Path, typer.Option(help="The results; resumed if there.")] = Path(
-        "results.sqlite"
-    ),
-    jobs: Annotated[int, typer.Option(help="The number of processes.")] = 1,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Where the strategies compute: cpu, cuda, cuda:1.")
+    ] = "cpu",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The results, resumed if there; default: EXPERIMENT.sqlite."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(metavar="NUMBER", help="The number of processes.")] = 1,
 ) -> None:
     r"""Run strategies of an experiment, or resume them from `--out`."""
     from botorch_risk_bench.campaigns import run_experiment
 
-    own = context.obj or ()
+    path, own = out or Path(f"{name}.sqlite"), context.obj or ()
     with one_line_errors(ValueError, RuntimeError):
-        run_experiment(name, out, replicates, seed, strategy, rounds, device, jobs, own)
-    typer.echo(f"Done: {out}")
+        run_experiment(name, path, seeds, first_seed, strategy, rounds, device, workers, own)
+    typer.echo(f"Done: {path}. Next: botorch-risk plot {path}")
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk status branin.sqlite")
 def status(path: StorePath) -> None:
     r"""Show how far each strategy has come."""
     from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
@@ -86,7 +131,7 @@ def status(path: StorePath) -> None:
         records = ExperimentRecords(store)
         seeds = records.identity["seeds"]
         name = records.identity["experiment"]
-        typer.echo(f"{name}: {len(seeds)} replicates, seeds from {seeds[0]}")
+        typer.echo(f"{name}: {len(seeds)} seeds from {seeds[0]}")
         for label in records.labels():
             rounds = records.rounds(label)
             seconds = sum(part for record in rounds for part in record.seconds)
@@ -96,11 +141,11 @@ def status(path: StorePath) -> None:
             )
 
 
-@app.command()
+@app.command(epilog="Example: botorch-risk plot branin.sqlite --to pictures")
 def plot(
     context: Context,
     path: StorePath,
-    to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path("."),
+    to: Annotated[Path, Folder(help="For the pictures.")] = Path("."),
     log: Annotated[bool, typer.Option(help="Logarithmic axis for simple regret.")] = False,
 ) -> None:
     r"""Write summary.md and pictures: regret by round, or F1 by cost for level sets.

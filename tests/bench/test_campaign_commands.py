@@ -213,7 +213,7 @@ def test_errors_are_one_line(
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     for words in (["status"], ["table"], ["board"], ["resume"], ["run"], ["plan"]):
         result = invoke(*words, tmp_path / "gone")
-        assert result.exit_code == 2 and "Got no such file" in result.stderr
+        assert result.exit_code == 2 and "File not found: " in result.stderr
 
 
 def test_an_expected_error_is_one_line_and_the_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Con
     the part of the identity that it knows is compared.
     """
     if identity is None and not path.exists():
-        raise StoreError(f"Expected {path} to exist. Got no such file.")
+        raise StoreError(f"File not found: {path}")
     uri = f"{path.absolute().as_uri()}?mode={'rw' if identity is None else 'rwc'}"
     with clear_errors(path):
         connection = connect(uri)

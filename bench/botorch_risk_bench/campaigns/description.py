@@ -161,7 +161,7 @@ class Campaign:
         r"""Read a `.yaml` or `.json` file, or a `.py` file that sets `CAMPAIGN`."""
         path = Path(path)
         if not path.is_file():
-            raise ValueError(f"Expected a file with a campaign. Got no such file: {path}.")
+            raise ValueError(f"File not found: {path}")
         if path.suffix == ".py":
             found = getattr(_module_of(path), "CAMPAIGN", None)
             if not isinstance(found, cls):

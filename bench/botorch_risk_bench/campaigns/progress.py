@@ -25,7 +25,7 @@ class Bar:
     def __init__(self, name: str, total: int, done: int, show: bool = True) -> None:
         self._name, self._total, self._first, self._done = name, total, done, done
         self._failed, self._started, self._shown = 0, time.monotonic(), -float("inf")
-        self._show, self._bar = show, None
+        self._show, self._bar, self._is_said = show, None, False
         if show and sys.stderr.isatty():
             self._bar = tqdm(desc=name, total=total, initial=done, unit="round")
 
@@ -40,11 +40,11 @@ class Bar:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif self._show:
+        elif self._show and not self._is_said:
             self._line()
 
     def advance(self, rounds: int) -> None:
-        self._done += rounds
+        self._done, self._is_said = self._done + rounds, False
         if self._bar is not None:
             self._bar.update(rounds)
         elif self._show and time.monotonic() - self._shown >= _LINE_SECONDS:
@@ -56,14 +56,16 @@ class Bar:
             tqdm.write(f"failed: {block}, round {failure.round}: {failure.cause}", sys.stderr)
 
     def _line(self) -> None:
-        self._shown = time.monotonic()
+        self._shown, self._is_said = time.monotonic(), True
         new, seconds = self._done - self._first, self._shown - self._started
         left = "?"
         if new:
             left = tqdm.format_interval(seconds / new * (self._total - self._done))
+        share = self._done / self._total if self._total else 1.0
+        failed = f", {self._failed} blocks failed" if self._failed else ""
         print(
-            f"{self._name}: {self._done:,} of {self._total:,} rounds, {self._failed} blocks "
-            f"failed, {left} left",
+            f"{time.strftime('%H:%M:%S')} {self._name}: {share:.0%}, {self._done:,} of "
+            f"{self._total:,} rounds{failed}, {left} left",
             file=sys.stderr,
             flush=True,
         )

@@ -344,7 +344,7 @@ def run_experiment(
     check_counts(num_seeds=num_seeds, num_jobs=num_jobs)
     devices = available_devices()
     if device not in [*devices, *(["cuda"] if len(devices) > 1 else [])]:
-        raise ValueError(f"Expected `device` to be there ({', '.join(devices)}). Got {device=}.")
+        raise ValueError(f"Device {device!r} is not available; available: {', '.join(devices)}.")
     series = Series(name, strategies, num_seeds, first_seed, num_rounds)
     asked = Campaign(name, [series], num_seeds, own=own)
     blocks = asked.blocks()

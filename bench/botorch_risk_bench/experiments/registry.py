@@ -1,6 +1,7 @@
 r"""Finds experiments by their names: the papers' experiments and a user's own."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from botorch_risk_bench.experiments import chance_constrained, mixed, portfolio, two_objectives
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
@@ -35,10 +36,11 @@ def get_experiment(name: str, own: Iterable[ExperimentDefinition] = ()) -> Exper
     r"""The experiment of this name.
 
     Raises:
-        ValueError: If there is none; the message says which there are.
+        ValueError: If it is not found; the message names similar ones.
     """
     known = experiments(own)
     if name not in known:
-        names = ", ".join(sorted(known))
-        raise ValueError(f"Expected `name` to be an experiment ({names}). Got {name=}.")
+        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ValueError(f"Experiment not found: {name!r}. {hint}`botorch-risk list` shows all.")
     return known[name]

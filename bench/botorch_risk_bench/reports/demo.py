@@ -38,16 +38,16 @@ CAVEAT = (
 )
 
 
-def main(quick: bool = False, out: Path = Path("results/demo"), jobs: int = 2) -> None:
+def main(quick: bool = False, out: Path = Path("results/demo"), workers: int = 2) -> None:
     r"""Find policies from risk-neutral to averse, and measure them on later years."""
     seeds, rounds = (2, 3) if quick else (NUM_SEEDS, NUM_ROUNDS)
     out.mkdir(parents=True, exist_ok=True)
     store = out / f"{EXPERIMENT}{'-quick' if quick else ''}.sqlite"
     print(
         f"Portfolios of real stocks: {seeds} seeds, 10 + {rounds} policies with 5 readings "
-        f"each, {jobs} processes. Stop it at any moment; it resumes."
+        f"each, {workers} processes. Stop it at any moment; it resumes."
     )
-    run_experiment(EXPERIMENT, store, seeds, num_rounds=rounds, num_jobs=jobs)
+    run_experiment(EXPERIMENT, store, seeds, num_rounds=rounds, num_jobs=workers)
     with CampaignStore(store) as results:
         reported = recommended(ExperimentRecords(results), LABELS)
     later = PortfolioPolicy(years=HELD_OUT_YEARS)
@@ -135,7 +135,7 @@ def _arguments() -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two seeds and a few rounds")
     parser.add_argument("--out", type=Path, default=Path("results/demo"), help="of the results")
-    parser.add_argument("--jobs", type=int, default=2, help="the number of processes")
+    parser.add_argument("--workers", type=int, default=2, help="the number of processes")
     return vars(parser.parse_args())
 
 

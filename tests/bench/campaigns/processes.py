@@ -24,7 +24,7 @@ DEADLINE_SECONDS = 180.0
 def start(path: Path, num_rounds: int, *arguments: str) -> subprocess.Popen[str]:
     name = "slow-pair" if arguments else "slow"
     command = [sys.executable, "-m", "tests.bench.experiments", "run", name, "--out", str(path)]
-    command += ["--replicates", "3", "--seed", "5", "--rounds", str(num_rounds), *arguments]
+    command += ["--seeds", "3", "--first-seed", "5", "--rounds", str(num_rounds), *arguments]
     return subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )

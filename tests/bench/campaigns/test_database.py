@@ -177,7 +177,7 @@ def test_of_many_differences_the_first_are_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_not_created_by_reading(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="to exist"):
+    with pytest.raises(StoreError, match="File not found: "):
         open_database(tmp_path / "none.sqlite", None)
     with pytest.raises(StoreError, match="unable to open"):
         open_database(tmp_path / "no" / "folder.sqlite", IDENTITY)

@@ -154,7 +154,7 @@ def test_a_wrong_description_is_refused_by_name(values: Any, message: str) -> No
 @pytest.mark.parametrize(
     ("series", "message"),
     [
-        ([Series("sines")], r"an experiment \(.*\)\. Got name='sines'"),
+        ([Series("sines")], r"not found: 'sines'\. Did you mean 'sine'\?"),
         ([Series("sine", "RABO")], r"strategies of 'sine' \(RAHBO.*\)\. Got \['RABO'\]"),
         ([Series("sine", "RAHBO"), Series("sine", "RAHBO", 1, 9)], r"run once.*'default', 9\)"),
         (
@@ -172,7 +172,7 @@ def test_what_cannot_be_run_is_found_before_anything_is(series: list[Series], me
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"Got no such file: .*gone\.yaml"):
+    with pytest.raises(ValueError, match=r"File not found: .*gone\.yaml"):
         Campaign.read(tmp_path / "gone.yaml")
     for name, text, message in (
         ("a.toml", "", "Expected a .yaml, .json or .py file"),

@@ -73,7 +73,7 @@ def test_workers_end_with_their_parent_and_a_resumed_run_goes_on_at_once(
     how: signal.Signals, tmp_path: Path
 ) -> None:
     path, whole = tmp_path / "killed.sqlite", tmp_path / "whole.sqlite"
-    parent = start(path, 10_000, "--jobs", "2")
+    parent = start(path, 10_000, "--workers", "2")
     assert until(lambda: len(workers_of(parent)) == 2 and count_rounds(path) > 20)
     workers = workers_of(parent)
     parent.send_signal(how)
@@ -81,7 +81,7 @@ def test_workers_end_with_their_parent_and_a_resumed_run_goes_on_at_once(
     parent.stderr.close()  # type: ignore[union-attr]
     done = count_rounds(path)
     # Immediately, while the workers may still be there; with more rounds than they can have done.
-    resumed = start(path, done + 100, "--jobs", "2")
+    resumed = start(path, done + 100, "--workers", "2")
     assert until(lambda: not any(map(is_running, workers)))
     code, errors = finish(resumed)
     assert code == 0, errors

@@ -148,7 +148,14 @@ def test_a_pool_with_20_kills(site: Site) -> None:
 
 def test_jobs_with_20_kills(site: Site) -> None:
     r"""The jobs of a writer that is killed go on for a while, beside the jobs of the next."""
-    engine = ["--engine", "jobs", "--jobs", str(site.folder / "jobs"), "--report-seconds", "60"]
+    engine = [
+        "--engine",
+        "jobs",
+        "--job-folder",
+        str(site.folder / "jobs"),
+        "--report-seconds",
+        "60",
+    ]
     engine += ["--journals", str(site.folder / "journals"), "--parameter", "timeout_min=5"]
     killed = run_with_kills(site, engine, below_the_writer(site), 20)
     check(site, killed, 20, {"worker", "writer"})

@@ -349,7 +349,7 @@ def test_a_full_disk_changes_nothing(store: CampaignStore, report: Report) -> No
 
 
 def test_files_of_another_kind(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="Got no such file"):
+    with pytest.raises(StoreError, match="File not found: "):
         CampaignStore(tmp_path / "gone.sqlite")
     with contextlib.closing(sqlite3.connect(tmp_path / "one.sqlite")) as connection, connection:
         connection.execute("CREATE TABLE photos (name TEXT)")

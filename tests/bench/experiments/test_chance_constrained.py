@@ -42,7 +42,7 @@ def test_chance_branin_from_the_command_line(tmp_path: Path) -> None:
     assert "chance-branin: Branin (2, 1) in a disk, feasible with" in invoke("list")
     chosen = ("--strategy", "confidence-bound", "--strategy", "random")
     for rounds in (1, 2):  # the second call resumes
-        invoke("run", "chance-branin", *chosen, "--replicates", 2, "--rounds", rounds, "--out", out)
+        invoke("run", "chance-branin", *chosen, "--seeds", 2, "--rounds", rounds, "--out", out)
     assert "confidence-bound: 2 rounds after the initial design" in invoke("status", out)
     invoke("plot", out, "--to", tmp_path)
     page = (tmp_path / "summary.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ def test_the_mixed_newsvendor_from_the_command_line(tmp_path: Path) -> None:
 
     assert "mixed-newsvendor: Newsvendor (3, 1)" in invoke("list")
     for rounds in (1, 3):  # the second call resumes
-        invoke("run", "mixed-newsvendor", "--replicates", 2, "--rounds", rounds, "--out", out)
+        invoke("run", "mixed-newsvendor", "--seeds", 2, "--rounds", rounds, "--out", out)
     assert "CVaR-UCB: 3 rounds after the initial design" in invoke("status", out)
     invoke("plot", out, "--to", tmp_path)
     assert "| CVaR-UCB |" in (tmp_path / "summary.md").read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert "portfolio-policy: Momentum portfolio on real prices" in listed
     assert "forest: Random forest on breast-cancer data, a flat task" in listed
     label = label_of(JUDGED_BY)
-    arguments = ["run", DEFINITION.name, "--strategy", label, "--replicates", "2", "--rounds", "2"]
+    arguments = ["run", DEFINITION.name, "--strategy", label, "--seeds", "2", "--rounds", "2"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(out)])
     assert result.exit_code == 0, result.output
     with records_in(out) as store:
