@@ -1,7 +1,8 @@
 r"""Follows every link inside the built site: `python docs/check_site.py docs/_build/html`.
 
-Nothing may be fetched from elsewhere to show a page, no link inside the site may lead nowhere, and
-no formula may be left as LaTeX in running text.
+Nothing may be fetched from elsewhere to show a page, no link inside the site may lead nowhere, no
+formula may be left as LaTeX in running text and no markup as it was written, and every public name
+is a link to its page.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 LATEX = re.compile(r"\$\$|\\(?:frac|mathrm|sqrt|sum|text|begin|cdot)\b")
+MARKUP = re.compile(r":[a-z]+(:[a-z]+)?:(?=`|\s|$)|``")
+NAME = re.compile(r"(?:\w+\.)*(\w+)(?:\(.*\))?", flags=re.DOTALL)
 AS_IT_STANDS = {"code", "pre", "script", "style", "title"}
+UNLINKED = {"a", "h1", "h2", "h3", "h4", "pre"}
 VOID = {"br", "col", "hr", "img", "input", "link", "meta", "source", "wbr", "path", "area"}
 
 
 class Page(HTMLParser):
-    r"""What a page holds: the names of its places, where it leads, what it loads, raw LaTeX."""
+    r"""What a page holds: the names of its places, where it leads, what it loads, raw markup.
+
+    Its `codes` are the pieces of code in running text that are no link.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -26,6 +33,8 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.loads: list[str] = []
         self.latex: list[str] = []
+        self.markup: list[str] = []
+        self.codes: list[str] = []
         self._open: list[tuple[str, bool]] = []
         self.feed(text)
 
@@ -40,6 +49,8 @@ class Page(HTMLParser):
         elif "src" in found:
             self.loads.append(found["src"])
         if tag not in VOID:
+            if tag == "code" and not UNLINKED & {each for each, _ in self._open}:
+                self.codes.append("")
             hides = tag in AS_IT_STANDS or "math" in found.get("class", "").split()
             self._open.append((tag, hides))
 
@@ -50,7 +61,12 @@ class Page(HTMLParser):
                 break
 
     def handle_data(self, data: str) -> None:
-        r"""Notes LaTeX in running text."""
+        r"""Notes LaTeX and other markup in running text, and code."""
+        tags = {each for each, _ in self._open}
+        if "code" in tags and not UNLINKED & tags:
+            self.codes[-1] += data
+        if not {"pre", "script", "style", "title"} & tags and MARKUP.search(data):
+            self.markup.append(data.strip())
         if LATEX.search(data) and not any(hides for _, hides in self._open):
             self.latex.append(data.strip())
         elif self._open and self._open[-1][1] and data.rstrip().endswith((r"\\]", r"\\)")):
@@ -61,10 +77,16 @@ def check(folder: Path) -> tuple[list[str], int, int]:
     r"""What is wrong with a site, and how many pages and links inside it were looked at."""
     folder = folder.resolve()
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    public = {path.stem.rpartition(".")[2] for path in folder.glob("docs/api/objects/*.html")}
+    public = {name for name in public if "_" in name or name != name.lower()}  # no mere words
     wrong, followed = [], 0
     for path, page in pages.items():
         here = path.relative_to(folder).as_posix()
         wrong += [f"{here} shows LaTeX: {each}" for each in page.latex]
+        wrong += [f"{here} shows markup: {each}" for each in page.markup]
+        own = path.stem.rpartition(".")[2]
+        named = {match[1]: code for code in page.codes if (match := NAME.fullmatch(code.strip()))}
+        wrong += [f"{here} does not link {named[name]}" for name in named.keys() & public - {own}]
         for link in [*page.links, *page.loads]:
             target, name = urldefrag(link)
             target = target.partition("?")[0]

@@ -98,6 +98,7 @@ html_title = f"botorch_risk {release}"
 html_static_path = ["_static"]
 html_extra_path = ["root"]
 html_css_files = ["site.css"]
+html_search_scorer = "_static/scorer.js"
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"top_of_page_buttons": []}

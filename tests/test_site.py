@@ -3,6 +3,7 @@ r"""What the site makes of docstrings, and what follows its links."""
 import runpy
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,52 @@ def test_a_good_site_has_nothing_wrong(tmp_path: Path) -> None:
         ('<link rel="stylesheet" href="//example.org/a.css">', "loads"),
         ("<p>where $$x$$</p>", "shows LaTeX"),
         (r"<p>\frac{1}{2}</p>", "shows LaTeX"),
+        ("<p>a <code>Bound</code>s :cite:p:</p>", "shows markup: s :cite:p:"),
         (r'<div class="math">\[x\\]</div>', "shows LaTeX"),
     ],
 )
 def test_what_is_wrong_is_found(tmp_path: Path, text: str, why: str) -> None:
     (found,) = wrong_with(tmp_path, text)
     assert why in found
+
+
+@pytest.mark.parametrize("code", ["MyBound", "acquisition.MyBound", "MyBound(beta=4.0)"])
+def test_a_public_name_is_a_link_except_in_headings_and_at_home(tmp_path: Path, code: str) -> None:
+    own = tmp_path / "docs" / "api" / "objects" / "acquisition.MyBound.html"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"<p><code>{code}</code></p>")
+    page = tmp_path / "index.html"
+    link = f'<a href="docs/api/objects/{own.name}"><code>{code}</code></a>'
+    page.write_text(f"<h2><code>{code}</code></h2><p>{link}</p><pre><code>{code}</code></pre>")
+    assert CHECK(tmp_path)[0] == []
+    page.write_text(f"<p>{link} and <code><span>{code}</span></code></p>")
+    assert CHECK(tmp_path)[0] == [f"index.html does not link {code}"]
+
+
+LINKS = runpy.run_path(str(EXTENSIONS / "name_links.py")) if find_spec("docutils") else {}
+KNOWN = {
+    "Bound": ["botorch_risk.acquisition.Bound"],
+    "Bound.evaluate": ["botorch_risk.acquisition.Bound.evaluate"],
+    "sbo_kde": ["botorch_risk.acquisition.sbo_kde", "botorch_risk.strategies.sbo_kde"],
+    "recommend": ["botorch_risk.recommend.recommend"],
+}
+
+
+@pytest.mark.skipif(not LINKS, reason="needs sphinx")
+@pytest.mark.parametrize(
+    ("text", "imports", "expected"),
+    [
+        ("Bound", {}, "botorch_risk.acquisition.Bound"),
+        ("Bound(beta=(1, 2))", {}, "botorch_risk.acquisition.Bound"),
+        ("acquisition.Bound", {}, "botorch_risk.acquisition.Bound"),
+        ("Bound.evaluate", {}, "botorch_risk.acquisition.Bound.evaluate"),
+        ("sbo_kde", {}, "botorch_risk.strategies.sbo_kde"),
+        ("sbo_kde", {"sbo_kde": "botorch_risk.acquisition"}, "botorch_risk.acquisition.sbo_kde"),
+        ("recommend", {"recommend": "botorch_risk.recommend"}, "botorch_risk.recommend.recommend"),
+        ("recommend", {}, None),  # a word
+        ("beta = 4", {}, None),
+        ("Unknown", {}, None),
+    ],
+)
+def test_a_literal_is_resolved(text: str, imports: dict[str, str], expected: str | None) -> None:
+    assert LINKS["resolve"](text, KNOWN, imports) == expected

@@ -21,7 +21,7 @@ class RobustModelList(ModelList):
     r"""A `ModelList` whose posterior works with the samplers of a single Gaussian one.
 
     BoTorch's `ModelList` needs a list of samplers, one per model, but `ModelListGP` one
-    sampler for all. Pass a list of `RobustModel`s wherever a `ModelListGP` was passed.
+    sampler for all. Pass a list of `RobustModel` wherever a `ModelListGP` was passed.
     """
 
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> Posterior:

@@ -1,4 +1,4 @@
-r"""Links every public name in prose, tables and code blocks to its page of the API.
+r"""Links every public name in prose, tables and code to its page of the API.
 
 A name is a literal such as `ValueAtRisk`, `ValueAtRisk(0.3)` or `risk.ValueAtRisk`. A word of lower
 case alone, such as `recommend`, is one only on a page whose code imports it. Where two modules
@@ -17,6 +17,8 @@ from sphinx.util.nodes import make_refnode
 NAME = re.compile(r"(?:botorch_risk(?:_bench)?\.)?((?:\w+\.)*\w+)(\(.*\))?", flags=re.DOTALL)
 IMPORT = re.compile(r"^\s*(?:>>> )?from (botorch_risk[\w.]*) import (\([^)]*\)|[^\n(]+)", re.M)
 BLOCK = re.compile(r'<div class="highlight-(?:default|python|ipython3|diff).*?</pre>', re.DOTALL)
+CODE = re.compile(r"<code>([^<]+)(?=</code>)")  # in a page's own HTML
+CODE_ELEMENT = re.compile(r"(<code>[^<]+)</code>")
 TOKEN = re.compile(r'(<span class="(?:n|nc|nf|nn)">)(\w+)(</span>)')
 PREFERRED = ("strategies", "acquisition", "baselines")
 KINDS = {"class", "function", "exception", "method", "property", "attribute"}
@@ -50,7 +52,8 @@ def resolve(text: str, known: dict[str, list[str]], imports: dict[str, str]) -> 
         return None
     *parents, name = match[1].split(".")
     key = f"{parents[-1]}.{name}" if parents and parents[-1] != parents[-1].lower() else name
-    found = [each for each in known.get(key, []) if f".{each}".endswith(f".{match[1]}")]
+    found = known.get(key, [])
+    found = [each for each in found if f".{each}".endswith(f".{match[1]}")] or found
 
     def order(each: str) -> tuple[bool, int]:
         area = each.split(".")[1]
@@ -89,6 +92,11 @@ class NameLinks(SphinxPostTransform):
             if full is not None and objects[full].docname != here:
                 targets[name] = (objects[full].docname, objects[full].node_id, full)
         self.app.name_links[here] = targets  # type: ignore[attr-defined]
+        for html in self.document.findall(nodes.raw):
+            for text in CODE.findall(html.astext()):
+                full = resolve(text, known, imports)
+                if full is not None:
+                    targets[f"<code>{text}"] = (objects[full].docname, objects[full].node_id, full)
         for literal in list(self.document.findall(nodes.literal)):
             if _within(literal, nodes.reference, nodes.title):
                 continue
@@ -116,14 +124,18 @@ def _link_code(app: Any, pagename: str, template: str, context: dict[str, Any], 
     if not targets:
         return
 
-    def link(match: re.Match[str]) -> str:
-        if match[2] not in targets:
-            return match[0]
-        page, place, title = targets[match[2]]
+    def linked(key: str, html: str) -> str:
+        if key not in targets:
+            return html
+        page, place, title = targets[key]
         uri = f"{app.builder.get_relative_uri(pagename, page)}#{place}"
-        return f'<a href="{uri}" title="{title}">{match[0]}</a>'
+        return f'<a href="{uri}" title="{title}">{html}</a>'
 
-    context["body"] = BLOCK.sub(lambda block: TOKEN.sub(link, block[0]), context["body"])
+    def of_block(block: re.Match[str]) -> str:
+        return TOKEN.sub(lambda token: linked(token[2], token[0]), block[0])
+
+    body = BLOCK.sub(of_block, context["body"])
+    context["body"] = CODE_ELEMENT.sub(lambda code: linked(code[1], code[0]), body)
 
 
 def setup(app: Any) -> dict[str, Any]:
