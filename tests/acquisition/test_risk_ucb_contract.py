@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
-from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
@@ -30,6 +28,7 @@ from botorch_risk.risk import (
     WassersteinBall,
     WorstCase,
 )
+from botorch_risk.testing.acquisition import LAWS, AcquisitionCase
 from tests import oracles
 from tests.contracts import BATCH_SHAPES, DTYPES, gaussian_process
 from tests.devices import home
@@ -40,7 +39,11 @@ pytestmark = pytest.mark.every_device
 
 BETA = 2.25
 EVERY = [*ENVIRONMENTS, PERTURBATIONS]
-FAST = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}
+WITH_OPTIMISERS = (
+    "botorch_optimisers_maximise_it",
+    "a_sequential_batch_repeats_no_point",
+    "the_input_constructor_takes_what_ax_passes",
+)
 
 
 PAIRS = [
@@ -270,31 +273,18 @@ def test_a_ball_over_points_cannot_meet_perturbations(measure: RiskMeasureCase) 
 
 @every_measure
 @pytest.mark.filterwarnings("ignore:Optimization failed")  # a quantile has kinks
-def test_botorch_optimisers(measure: RiskMeasureCase) -> None:
+@pytest.mark.parametrize("name", WITH_OPTIMISERS)
+def test_botorch_optimisers(measure: RiskMeasureCase, name: str) -> None:
     if measure.threshold is not None:  # flat at all raw samples, of which BoTorch warns
         return
-    environment = ENVIRONMENTS[0]
-    model, space = build_model(environment), environment_of(environment)
-    arguments = get_acqf_input_constructor(RiskUpperConfidenceBound)(
-        model=model,
-        training_data=None,
-        X_pending=None,
-        environment=space,
-        risk_measure=measure.measure,
-        beta=BETA,
+    environment = environment_of(ENVIRONMENTS[0])
+    arguments = {"environment": environment, "risk_measure": measure.measure, "beta": BETA}
+    case = AcquisitionCase(
+        name=measure.name,
+        device=home(),
+        build=lambda model: RiskUpperConfidenceBound(model, **arguments),
+        model=lambda data: gaussian_process(draw(10, 4, seed=0)),
+        arguments=arguments,
     )
-    acqf = RiskUpperConfidenceBound(**arguments)
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device=home())
-    X, value = optimize_acqf(acqf, bounds, q=1, **FAST)
-    assert X.shape == (1, 1)
-    torch.testing.assert_close(value, acqf(X).squeeze())
-    X, _ = optimize_acqf(acqf, bounds, q=3, sequential=True, **FAST)
-    assert X.shape == (3, 1)
-    assert acqf.X_pending is None
-    choices = decisions(environment, 8)
-    X, value = optimize_acqf_discrete(acqf, q=1, choices=choices)
-    torch.testing.assert_close(value.squeeze(), acqf.evaluate(choices).max())
-    X, _ = optimize_acqf_discrete(acqf, q=2, choices=choices)
-    assert X.shape == (2, 1)
-    X, _ = optimize_acqf_mixed(acqf, bounds, q=1, fixed_features_list=[{0: 0.0}, {0: 1.0}], **FAST)
-    assert X.item() in (0.0, 1.0)
+    (law,) = (law for law in LAWS if law.name == name)
+    law.check(case)
