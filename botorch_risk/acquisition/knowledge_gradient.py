@@ -130,6 +130,10 @@ class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
         self.register_buffer("X_compared", X_compared.detach().clone())
         self.set_X_pending(X_pending)
 
+    def _follow_the_state(self) -> None:
+        self.risk_measure = self.risk_measure.bind(self.environment)
+        super()._follow_the_state()
+
     def _condition(self, X_pending: Tensor | None) -> _Compared:
         model: Any = self.model
         if X_pending is not None:

@@ -79,6 +79,10 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     _conditioned: Any
     _q_twin: ClassVar[str | None] = None
 
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.register_load_state_dict_post_hook(_follow_the_state)
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         r"""Values of its own need gradients of their own: by autograd unless it gives them."""
         super().__init_subclass__(**kwargs)
@@ -130,6 +134,11 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         none = X_pending is None or X_pending.shape[-2] == 0
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
 
+    def _follow_the_state(self) -> None:
+        r"""Rebuilds what follows from the state, after `load_state_dict`."""
+        if "_conditioned" in vars(self):
+            self.set_X_pending(self.X_pending)
+
     def _condition(self, X_pending: Tensor | None) -> Any:
         r"""What `evaluate` reads as `self._conditioned`: here, the model as it is.
 
@@ -158,6 +167,10 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
                 f"`sequential=True` to `optimize_acqf`{twin}."
             )
         return self.evaluate(X).squeeze(-1)
+
+
+def _follow_the_state(acquisition: Any, incompatible_keys: Any) -> None:
+    acquisition._follow_the_state()  # a function, so that a copy by pickle calls its own
 
 
 def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Tensor, Tensor]:

@@ -149,7 +149,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.risk_measure = risk_measure.bind(environment)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
-        self.register_load_state_dict_post_hook(_follow_the_state)
+
+    def _follow_the_state(self) -> None:
+        self.risk_measure = self.risk_measure.bind(self.environment)
+        super()._follow_the_state()
 
     def _condition(self, X_pending: Tensor | None) -> tuple[EnvironmentMarginals, JointBounds]:
         r"""Moments of the model given its own mean at pending decisions, averaged over W.
@@ -330,12 +333,6 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         inputs, _ = self.environment.expand(X.detach().reshape(-1, X.shape[-1])[:1])
         check_made_inputs(self._widths, inputs.shape[-1])
         return inputs.shape[:-3], inputs.shape[-2]
-
-
-def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:
-    r"""Rebuilds what follows from buffers after `load_state_dict`."""
-    acquisition.risk_measure = acquisition.risk_measure.bind(acquisition.environment)
-    acquisition.set_X_pending(acquisition.X_pending)
 
 
 class EnvironmentMarginals(Protocol):
