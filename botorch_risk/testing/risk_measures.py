@@ -148,7 +148,7 @@ def a_measure_says_what_it_is(case: RiskMeasureCase) -> None:
     name = type(bound).__name__
     expect(repr(bound).startswith(name), f"a text that starts with {name}", repr(bound))
     if bound is not case.measure:
-        message = r"call `bind\(environment\)` first. Got M"
+        message = r"call `bind\(environment\)` first. Got \w"
         expect_error("no points", RuntimeError, message, lambda: case.measure(values, weights))
 
 
