@@ -8,7 +8,8 @@ CHEAP = ("ackley", "branin-context", "hartmann", "hartmann-complicated", "newsve
 ALL = (*CHEAP, "ackley-4")
 NUM_ROUNDS = 100
 LEARNT = ("SBO-KDE", "DRBO-KDE", "GP-UCB")
-MATERN = ("SBO-KDE-Matern", "DRBO-KDE-Matern", "GP-UCB-Matern")
+MATERN = ("SBO-KDE-Matern", "DRBO-KDE-Matern", "GP-UCB-Matern", "StableOpt-Matern")
+FITTED_KERNEL = "DRBO-MMD-minimax-fitted-kernel"
 RELEASED = ("StableOpt-released", "DRBO-KDE-released", "GP-UCB-released")
 
 CAMPAIGN = Campaign(
@@ -19,7 +20,7 @@ CAMPAIGN = Campaign(
         Series(CHEAP, RELEASED, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "StableOpt", num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(CHEAP, MATERN, num_seeds=10, num_rounds=NUM_ROUNDS),
-        Series(CHEAP, "DRBO-MMD-minimax-fitted-kernel", num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(CHEAP, FITTED_KERNEL, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD-minimax", num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD", num_seeds=5, num_rounds=NUM_ROUNDS),
     ],

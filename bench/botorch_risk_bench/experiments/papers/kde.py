@@ -146,6 +146,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "SBO-KDE-Matern": (sbo_kde, _MATERN),
     "DRBO-KDE-Matern": (drbo_kde, _MATERN),
     "GP-UCB-Matern": (context_free_gp_ucb, _MATERN),
+    "StableOpt-Matern": (stable_opt, _MATERN),
     "DRBO-MMD-minimax-fitted-kernel": (_by_fitted_discrepancy, _MATERN),
 }
 # The paper's budget of the optimiser for its robust methods. Ours take it where the exact ball is
