@@ -17,13 +17,14 @@ from torch import Tensor
 from torch.distributions import Cauchy, Normal
 
 from bench.reproduction.kde.campaign import ALL, FITTED_KERNEL, MATERN, NUM_ROUNDS, RELEASED
-from bench.reproduction.pictures import draw_mean, finish, panels
+from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.environments import KernelDensity, leave_one_out_bandwidth, silverman_bandwidth
 
 REFERENCE = "SBO-KDE"
+OF_2023 = "-Matern"
 PORTFOLIO = ("portfolio-normal", "portfolio-uniform")  # by portfolio.py
 DRAWN = ("SBO-KDE", "DRBO-KDE", "StableOpt", "GP-UCB", "DRBO-MMD", "DRBO-MMD-minimax")
 IN_THE_TABLES = (*DRAWN, *RELEASED, *MATERN, FITTED_KERNEL)
@@ -92,7 +93,7 @@ def final_rows(curves: dict[str, RegretCurves], rewards: dict[str, Tensor]) -> l
             continue
         total, simple = curve.cumulative[:, -1], curve.simple[:, -1]
         of_2023 = label in (*MATERN, FITTED_KERNEL)
-        name = REFERENCE + "-Matern" if of_2023 else REFERENCE  # with the same model
+        name = REFERENCE + OF_2023 if of_2023 else REFERENCE  # with the same model
         is_reference = label == name
         if name not in curves:
             continue
@@ -126,17 +127,26 @@ def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
 
 
 def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
-    figure, (left, right) = panels(2, columns=2)
-    right.set_yscale("log")
-    for label in (each for each in DRAWN if each in curves):
-        shown = f"{label} ({len(curves[label].simple)} seeds)"
-        draw_mean(left, curves[label].cumulative, label, first=1, shown=shown)
-        draw_mean(right, curves[label].simple, label, shown=shown)
-    left.set(xlabel="round", ylabel="cumulative regret of the expectation")
-    right.set(xlabel="round", ylabel="simple regret of the expectation")
+    r"""Cumulative and simple regret; below, with the model that was BoTorch's default in 2023."""
+    models = {"": "default model of today"}
+    if any(label in curves for label in MATERN):
+        models[OF_2023] = "default model of 2023"
+    figure, panes = panels(2 * len(models), columns=2)
+    for row, (suffix, model) in enumerate(models.items()):
+        left, right = panes[2 * row : 2 * row + 2]
+        right.set_yscale("log")
+        for label in (each for each in DRAWN if each + suffix in curves):
+            curve = curves[label + suffix]
+            shown = f"{label} ({len(curve.simple)} seeds)" if not suffix else "_"
+            draw_mean(left, curve.cumulative, label, first=1, shown=shown)
+            draw_mean(right, curve.simple, label, shown=shown)
+        left.set(xlabel="round", ylabel=f"cumulative regret, {model}")
+        right.set(xlabel="round", ylabel=f"simple regret, {model}")
     definition = get_experiment(name, (*EXPERIMENTS, *portfolio("none")))  # whose table is not read
     title = definition.description.partition(", distribution")[0]
-    finish(figure, path, f"{title}: mean and {INTERVAL}")
+    seeds = f", below {seeds_of([curves[each].simple for each in MATERN if each in curves])}"
+    below = seeds if len(models) > 1 else ""
+    finish(figure, path, f"{title}: mean and {INTERVAL}{below}")
 
 
 def total_variation(name: str, num_values: int, seed: int) -> dict[str, float]:
