@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import Cauchy, Normal
 
 from bench.reproduction.kde.campaign import ALL, FITTED_KERNEL, MATERN, NUM_ROUNDS, RELEASED
-from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
+from bench.reproduction.pictures import draw_mean, finish, panels
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, paired, table
@@ -144,8 +144,8 @@ def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
         right.set(xlabel="round", ylabel=f"simple regret, {model}")
     definition = get_experiment(name, (*EXPERIMENTS, *portfolio("none")))  # whose table is not read
     title = definition.description.partition(", distribution")[0]
-    seeds = f", below {seeds_of([curves[each].simple for each in MATERN if each in curves])}"
-    below = seeds if len(models) > 1 else ""
+    number = len(curves[REFERENCE + OF_2023].simple) if len(models) > 1 else 0
+    below = f"; below, {number} seeds" if number else ""
     finish(figure, path, f"{title}: mean and {INTERVAL}{below}")
 
 
