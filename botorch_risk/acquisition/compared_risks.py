@@ -1,0 +1,349 @@
+r"""What one reading says of the risks of decisions that are compared."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.expected_risk import expected_risk
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
+from botorch_risk.arguments import as_floating, check_even
+from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
+from botorch_risk.environments import Environment
+from botorch_risk.environments.environment import inputs_at
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.outcomes import refuse_reduced
+from botorch_risk.posterior.joint_moments import (
+    conditioned_process,
+    covariance_within,
+    noise_of_a_reading,
+)
+from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
+from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
+from botorch_risk.posterior.product import ProductMarginals
+from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths, keeps_apart
+from botorch_risk.risk import RiskMeasure
+
+# Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
+_CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**26)
+
+
+class RiskLookahead(PointwiseAcquisitionFunction):
+    r"""A score of one reading, by what it says of the risks of decisions that are compared.
+
+        s_p(x, w) = q_p' k_n((x_p, W), (x, w)) / sqrt( k_n((x, w), (x, w)) + noise )
+
+    By Stein's identity a reading at (x, w) of one standard deviation moves the expected risk `a_p`
+    of the decision `x_p` by the slope `s_p`, where `q_p` is the gradient of `a_p` in the mean.
+    Exactly so for a risk that is linear in the outcomes. A subclass scores the slopes.
+
+    If w can be chosen, a decision is scored at the w of `best_value`; otherwise by the score
+    averaged over W. Building the object evaluates the measure `num_samples P` times, which is slow
+    for a ball in maximum mean discrepancy, where each is a program of its own. Single-outcome,
+    q = 1: use `sequential=True`, where pending readings count as outcomes at the model's own mean.
+
+    Args:
+        model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an
+            environment that perturbs x.
+        environment: The distribution of W.
+        risk_measure: Any measure; larger is better.
+        X_compared: Decisions, `batch_shape x P x d_x`, P >= 2.
+        w_is_chosen: Whether w can be chosen with a decision.
+        num_samples: Antithetic samples for the expected risks, an even number.
+        X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
+
+    Raises:
+        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
+            model, or there is one compared decision.
+        TypeError: If a part is no environment or no measure.
+        UnsupportedError: If the model is no exact GP with a Gaussian likelihood and one output.
+        ValueError: If the number of samples is not even.
+    """
+
+    X_compared: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        X_compared: Tensor,
+        w_is_chosen: bool = False,
+        num_samples: int = 16,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        check_even(num_samples=num_samples)
+        refuse_reduced(model)
+        if not has_closed_form(model, None) or len(model.batch_shape) > 1:
+            raise UnsupportedError(
+                "Expected an exact GP with one output, a Gaussian likelihood and at most one batch "
+                f"dimension. Got {type(model).__name__} with {model.batch_shape=}."
+            )
+        environment, risk_measure = parts_of(environment, risk_measure)
+        super().__init__(model=model)
+        self.environment = environment
+        self.risk_measure = risk_measure.bind(environment)
+        self.w_is_chosen = w_is_chosen
+        self.num_samples = num_samples
+        X_compared = as_floating(X_compared, "X_compared")
+        if X_compared.dim() < 2 or X_compared.shape[-2] < 2:
+            raise BotorchTensorDimensionError(
+                "Expected at least 2 decisions to compare, `batch_shape x P x d_x`. "
+                f"Got {tuple(X_compared.shape)}."
+            )
+        made = environment.expand(X_compared)[0].shape[-1]
+        check_made_inputs(input_widths(model), made)
+        self.register_buffer("X_compared", X_compared.detach().clone())
+        self.set_X_pending(X_pending)
+
+    def _follow_the_state(self) -> None:
+        self.risk_measure = self.risk_measure.bind(self.environment)
+        super()._follow_the_state()
+
+    def _condition(self, X_pending: Tensor | None) -> ComparedRisks:
+        model: Any = self.model
+        if X_pending is not None:
+            model = condition_on_mean(model, self._readings(X_pending))
+        return ComparedRisks.of(
+            model, self.environment, self.risk_measure, self.X_compared, self.num_samples
+        )
+
+    def _readings(self, X: Tensor) -> Tensor:
+        r"""Pending readings as inputs of the model: with their own w, or with its average."""
+        if X.shape[-1] != self.X_compared.shape[-1]:
+            return X
+        inputs, weights = self.environment.expand(X)
+        return (inputs * weights.unsqueeze(-1)).sum(dim=-2)
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        d_x = self.X_compared.shape[-1]
+        if X.dim() < 2 or X.shape[-1] != d_x:
+            raise BotorchTensorDimensionError(
+                f"Expected decisions `batch_shape x m x {d_x}`. Got {tuple(X.shape)}."
+            )
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Scores of decisions, `batch_shape x m`, from `batch_shape x m x d_x`."""
+        X = as_points(X, self.model)
+        self.check_points(X)
+        if not self.w_is_chosen:
+            return self._of_replicates(self._average, X)
+        if torch.is_grad_enabled() and X.requires_grad:
+            return self._at(self.best_value(X))
+        return self._of_replicates(lambda X: self._best(X)[0], X)
+
+    def best_value(self, X: Tensor) -> Tensor:
+        r"""The reading to make at each decision, with the w of the best score.
+
+        Args:
+            X: `batch_shape x m x d_x`.
+
+        Returns:
+            What to query, `batch_shape x m x d`, differentiable in `X` with w fixed.
+        """
+        X = as_points(X, self.model)
+        with torch.no_grad():
+            best = self._of_replicates(lambda X: self._best(X)[1], X)
+        return inputs_at(self.environment.expand(X)[0], best)
+
+    @abstractmethod
+    def _score(self, slopes: Tensor) -> Tensor:
+        r"""Scores `B x ...` of readings with slopes `B x ... x P`."""
+
+    @abstractmethod
+    def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:
+        r"""The score averaged over W, `B x m`, of scores `B x m x n_w` and weights."""
+
+    def _best_of(self, slopes: Tensor, supported: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The score at the best w and its index, `B x m` each, from slopes `B x m x n_w x P`."""
+        score, index = self._score(slopes).masked_fill(~supported, -torch.inf).max(dim=-1)
+        return score, index
+
+    def _of_replicates(self, function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+        batch_shape: Any = self.model.batch_shape
+        return map_replicates(function, X, batch_shape)
+
+    def _at(self, readings: Tensor) -> Tensor:
+        r"""Scores of readings (x, w), `batch_shape x m`, from `batch_shape x m x d`."""
+        compared: ComparedRisks = self._conditioned
+        size = _CHUNK_VALUES.rows(readings.device, compared.weights.numel())
+
+        def of_chunk(readings: Tensor) -> Tensor:
+            return self._score(compared.slopes(readings))
+
+        return self._of_replicates(lambda X: evaluate_in_chunks(of_chunk, X, size), readings)
+
+    def _average(self, X: Tensor) -> Tensor:
+        compared: ComparedRisks = self._conditioned
+
+        def of_chunk(X: Tensor) -> Tensor:
+            slopes, weights = compared.slopes_over_w(X)
+            return self._average_score(self._score(slopes), weights)
+
+        return evaluate_in_chunks(of_chunk, X, compared.num_decisions_at_once(X))
+
+    def _best(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Of decisions `B x m x d_x`."""
+        compared: ComparedRisks = self._conditioned
+        parts = []
+        for part in X.split(compared.num_decisions_at_once(X), dim=-2):
+            slopes, weights = compared.slopes_over_w(part)
+            parts.append(self._best_of(slopes, (weights > 0).expand(slopes.shape[:-1])))
+        score, index = (torch.cat(part, dim=-1) for part in zip(*parts, strict=True))
+        return score, index
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRisks:
+    r"""The compared decisions under the posterior, for `B` replicates.
+
+    Attributes:
+        environment: The distribution of W.
+        process: The process of the outcome.
+        points: All pairs of a compared decision and a value of W, `B x (P n_w)` of them.
+        risk: `B x P` expected risks.
+        weights: `B x P x n_w`, their gradients in the mean.
+        explained: `B x t x P`, the columns of `points` under these weights.
+        of_product: If the kernel is one of x times one of w: the marginals over W, and `B x P x
+            n_w` covariances of each compared decision under its weights with each value of W at
+            the same decision.
+    """
+
+    environment: Any
+    process: ConditionedProcess
+    points: ConditionedPoints
+    risk: Tensor
+    weights: Tensor
+    explained: Tensor
+    of_product: tuple[ProductMarginals, Tensor] | None
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls,
+        model: Any,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        X: Tensor,
+        num_samples: int,
+    ) -> ComparedRisks:
+        process = conditioned_process(MarginalPredictor(model))
+        prior = process.process
+        if noise_of_a_reading(prior, X.new_zeros(1, 0)) is None:
+            raise UnsupportedError(
+                "Expected a likelihood with one noise, or a fixed one. "
+                f"Got {type(model.likelihood).__name__}."
+            )
+        inputs, probabilities = environment.expand(X)
+        grid = inputs.shape[-3:-1]
+        inputs = inputs.expand(*model.batch_shape, *inputs.shape[-3:])
+        points = process.at(inputs.reshape(prior.num_replicates, -1, inputs.shape[-1]))
+        risk, weights = expected_risk(
+            risk_measure,
+            points.mean.unflatten(-1, grid),
+            points.variance.unflatten(-1, grid),
+            probabilities,
+            lambda: covariance_within(process, points, grid[1]),
+            num_samples,
+        )
+        explained = (points.whitened.unflatten(-1, grid) * weights.unsqueeze(1)).sum(dim=-1)
+        of_product = None
+        if _is_product(prior, environment):
+            of_w: Any = environment
+            W = points.prior.inputs.expand(*points.mean.shape, -1).unflatten(-2, grid)[:, 0]
+            W = W[..., -of_w.points.shape[-1] :]
+            scaled = weights * points.prior.scale.unflatten(-1, grid)
+            marginals = ProductMarginals(model, of_w.points)
+            of_product = marginals, scaled @ prior.correlation(W, W)
+        return cls(environment, process, points, risk, weights, explained, of_product)
+
+    def num_decisions_at_once(self, X: Tensor) -> int:
+        r"""The number of decisions whose readings over W are held at once."""
+        each = self.weights.numel() if self.of_product is None else self.weights[:, :, 0].numel()
+        return _CHUNK_VALUES.rows(X.device, each * self.weights.shape[-1])
+
+    def slopes(self, readings: Tensor) -> Tensor:
+        r"""How far one standard deviation of a reading moves each expected risk.
+
+        `B x m x P`, of readings `B x m x d`.
+        """
+        at = self.process.at(readings)
+        moved = self._prior_covariance(at) - at.whitened.mT @ self.explained
+        return moved / self._deviation(at.variance, readings).unsqueeze(-1)
+
+    def slopes_over_w(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Slopes of the readings at each value of W, `B x m x n_w x P`, and the weights of W."""
+        inputs, of_w = self.environment.expand(X)
+        if self.of_product is not None:
+            slopes = self._slopes_of_product(X, inputs[..., 0, :], *self.of_product)
+            if slopes is not None:
+                return slopes, of_w
+        readings = inputs.flatten(-3, -2)
+        return self.slopes(readings).unflatten(-2, inputs.shape[-3:-1]), of_w
+
+    @cached_property
+    def variance(self) -> Tensor:
+        r"""The variance of each risk, `B x P`, exact if it is linear in the outcomes: `q' C q`."""
+        covariance = covariance_within(self.process, self.points, self.weights.shape[-1])
+        along = (self.weights.unsqueeze(-2) @ covariance).squeeze(-2)
+        return (along * self.weights).sum(dim=-1).clamp_min(0.0)
+
+    def _prior_covariance(self, at: ConditionedPoints) -> Tensor:
+        r"""Prior covariances of readings with the compared decisions, `B x m x P`."""
+        prior = self.process.process.covariance(at.prior, self.points.prior)
+        prior = prior.unflatten(-1, self.weights.shape[-2:])
+        return torch.einsum("bmpw,bpw->bmp", prior, self.weights)
+
+    def _slopes_of_product(
+        self, X: Tensor, at_one_w: Tensor, marginals: ProductMarginals, correlations: Tensor
+    ) -> Tensor | None:
+        r"""Slopes at all values of W, if the covariance is one of x times one of w."""
+        process, parts = self.process.process, (X, self.explained)
+        batch_shape = process.model.batch_shape
+        found = marginals.explained_with(*(p.reshape(*batch_shape, *p.shape[-2:]) for p in parts))
+        if found is None:
+            return None
+        explained, covariance = (
+            each.reshape(*X.shape[:2], *each.shape[len(batch_shape) + 1 :]) for each in found
+        )
+        prior = process.points(at_one_w)  # x is scaled by itself
+        # The decisions alone, in the space of the kernel; each compared one is there for each w.
+        d_w, n_w = self.environment.points.shape[-1], self.weights.shape[-1]
+        first, second = (
+            each.inputs.expand(*each.mean.shape, -1)[..., :-d_w]
+            for each in (prior, self.points.prior)
+        )
+        of_x = process.correlation(first, second[:, ::n_w])  # B x m x P
+        moved = of_x.unsqueeze(-2) * correlations.mT.unsqueeze(-3) - covariance
+        variance = prior.variance.unsqueeze(-1) * (1 - explained).clamp_min(0.0)
+        deviation = self._deviation(variance, at_one_w)
+        return moved * (prior.scale.unsqueeze(-1) / deviation).unsqueeze(-1)
+
+    def _deviation(self, variance: Tensor, readings: Tensor) -> Tensor:
+        r"""The standard deviation of a reading."""
+        noise: Any = noise_of_a_reading(self.process.process, readings)
+        noise = noise.reshape(*noise.shape, *[1] * (variance.dim() - noise.dim()))
+        return (variance + noise).clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+
+
+def _is_product(prior: PriorProcess, environment: Any) -> bool:
+    r"""Whether the covariance is a product of one of decisions and one of values of W."""
+    kernel = prior.cache.kernel
+    transform = prior.model._modules.get("input_transform")
+    return (
+        environment.independent
+        and kernel is not None
+        and kernel.nu == math.inf
+        and keeps_apart(transform, environment.points.shape[-1])
+    )
