@@ -58,7 +58,7 @@ def expected_risk(
         if value is None:
             half = _normal_numbers(num_samples // 2, mean.shape[-1]).to(mean)
             numbers = torch.cat([half, -half])
-            value = _sampled(risk_measure, center, covariance(), weights, numbers).mean(dim=-1)
+            value = sampled_risks(risk_measure, center, covariance(), weights, numbers).mean(dim=-1)
         (gradient,) = torch.autograd.grad(value.sum(), center)
     return ExpectedRisk(value.detach(), gradient)
 
@@ -94,17 +94,17 @@ def moments_of_risk(
         if value is not None:
             (q,) = torch.autograd.grad(value.sum(), center, create_graph=tracked)
     if value is None:
-        numbers = _sobol_numbers(num_samples, mean.shape[-1], mean.dtype, mean.device)
-        risks = _sampled(risk_measure, mean, covariance, weights, numbers)
+        numbers = sobol_normal_numbers(num_samples, mean.shape[-1], mean.dtype, mean.device)
+        risks = sampled_risks(risk_measure, mean, covariance, weights, numbers)
         return risks.mean(dim=-1), risks.var(dim=-1, correction=0)
     value = value if tracked else value.detach()
     return value, ((covariance @ q.unsqueeze(-1)).squeeze(-1) * q).sum(dim=-1)
 
 
-def _sampled(
+def sampled_risks(
     risk_measure: RiskMeasure, mean: Tensor, covariance: Tensor, weights: Tensor, numbers: Tensor
 ) -> Tensor:
-    r"""The risks of samples of the values from standard normal ones `S x n_w`, `... x S`."""
+    r"""The risks of samples of normal values, `... x S`, from standard normal numbers `S x n_w`."""
     scale = covariance.diagonal(dim1=-2, dim2=-1).amax(dim=-1)
     root = safe_root(covariance, scale)
     steps = numbers @ root.mT  # ... x S x n_w
@@ -117,5 +117,8 @@ def _normal_numbers(num_samples: int, n_w: int) -> Tensor:
 
 
 @lru_cache(maxsize=32)
-def _sobol_numbers(num_samples: int, n_w: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def sobol_normal_numbers(
+    num_samples: int, n_w: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    r"""Standard normal numbers, `num_samples x n_w`, the same in every call."""
     return draw_sobol_normal_samples(n_w, num_samples, device=device, dtype=dtype, seed=0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Literal, get_args
 
@@ -427,40 +427,65 @@ class ShareAbove(RiskMeasure):
 
         risk = P(values > threshold)
 
-    A probability, whatever the unit of the outcome. As a function of the values it is a staircase:
-    its gradient is 0, and no acquisition function can climb it. Its expectation under normal values
-    is smooth:
+    A probability, whatever the unit of the outcome; with a ball as `under` the least probability in
+    it, the distributionally robust threshold measure of [Inatsu2021drlse]_, Eq. (2.2). As a
+    function of the values it is a staircase: its gradient is 0, and no acquisition function can
+    climb it. Its expectation under normal values is smooth:
 
         E[risk] = sum_j weights_j Phi((mean_j - threshold) / sigma_j)
 
     and the gradient in the mean says how much a reading at each w tells of it, so that
-    `select_value` and the rules of finite tables need no samples.
+    `select_value` and the rules of finite tables need no samples. With a ball it is the least
+    expected share of a distribution in it, which no distribution that depends on the outcome has:
+    at least as large as the expectation of the least share, and the same once f is known.
 
     Args:
         threshold: In the unit of the outcome; a value that equals it is not above.
+        under: The measure of the indicators, `Expectation()` or a ball; one that is monotone.
 
     Raises:
-        ValueError: If the threshold is not finite.
+        ValueError: If the threshold is not finite, or `under` not monotone.
 
     Example:
+        >>> from botorch_risk.risk import TotalVariationBall
         >>> values, weights = torch.tensor([0.2, 0.6, 0.9]), torch.tensor([0.5, 0.25, 0.25])
-        >>> ShareAbove(threshold=0.6)(values, weights)
-        tensor(0.2500)
+        >>> ShareAbove(threshold=0.5)(values, weights)
+        tensor(0.5000)
+        >>> ShareAbove(threshold=0.5, under=TotalVariationBall(0.2))(values, weights)
+        tensor(0.4000)
     """
 
     threshold: float
+    under: RiskMeasure = Expectation()
 
     def __post_init__(self) -> None:
         check_finite(threshold=self.threshold)
+        if not self.under.monotone:
+            raise ValueError(f"Expected a monotone measure as `under`. Got {self.under!r}.")
+
+    @property
+    def is_a_program(self) -> bool:  # type: ignore[override]
+        return self.under.is_a_program
+
+    def bind(self, environment: Any) -> ShareAbove:
+        return replace(self, under=self.under.bind(environment))
+
+    def following(self, previous: RiskMeasure) -> RiskMeasure:
+        if not isinstance(previous, ShareAbove):
+            return self
+        return replace(self, under=self.under.following(previous.under))
+
+    def importance(self, weights: Tensor) -> Tensor:
+        return self.under.importance(weights)
 
     def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor:
         deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
         above = torch.special.ndtr((mean - self.threshold) / deviation)
-        return (weights * above).sum(dim=-1)
+        return self.under._evaluate(above, weights)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         # `sign` has a gradient, 0 everywhere, which a comparison has not.
-        return (weights * (values - self.threshold).sign().clamp_min(0.0)).sum(dim=-1)
+        return self.under._evaluate((values - self.threshold).sign().clamp_min(0.0), weights)
 
 
 @dataclass(frozen=True)

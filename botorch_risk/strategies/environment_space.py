@@ -23,6 +23,7 @@ from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.risk.measures import even_weights
 from botorch_risk.seeding import generators
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.space import Box, check_columns
 
@@ -35,7 +36,7 @@ class EnvironmentSpace:
     the perturbed one, (x, x + w): the user evaluates x + w.
 
     Args:
-        box: The decisions.
+        box: The decisions, in a box or a list.
         environment: The distribution of W, one or one for each replicate; `ObservedContexts` if it
             is learnt from the w observed with the outcomes.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
@@ -56,7 +57,7 @@ class EnvironmentSpace:
         torch.Size([1, 20, 1])
     """
 
-    box: Box
+    box: Box | FiniteDomain
     environment: Any
     w_is_chosen: bool = True
     initial_risk: RiskMeasure | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.space import as_data, check_columns, check_within
+from botorch_risk.strategies.space import as_data, check_columns, check_within, uniform_points
 
 # Of the points of the domain with the largest values, from which a search between them starts.
 NUM_RAW, NUM_STARTS = 64, 4
@@ -48,6 +49,9 @@ class FiniteDomain:
     domain: Tensor
     num_levels: int | None = None
     initial_level: int = 0
+    integers: ClassVar[tuple[int, ...]] = ()  # a kernel sees whole numbers in their order
+    categories: ClassVar[tuple[int, ...]] = ()
+    discrete: ClassVar[tuple[int, ...]] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -94,6 +98,21 @@ class FiniteDomain:
     def at_level(self, X: Tensor, level: Tensor) -> Tensor:
         r"""Points `... x d` with their levels, if there are any."""
         return X if self.num_levels is None else torch.cat([X, level.unsqueeze(-1)], dim=-1)
+
+    def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
+        r"""Random points of the domain, some perhaps twice; see `uniform_points`."""
+        unit = self.bounds.new_tensor([[0.0], [1.0]])
+        draws = uniform_points(unit, seeds, num_points, *stream).squeeze(-1)
+        return self.domain[(draws * len(self.domain)).long().clamp_max(len(self.domain) - 1)]
+
+    def checked(self, X: Tensor) -> Tensor:
+        r"""Rows whose first columns lie within the smallest box round the domain.
+
+        Raises:
+            InputDataError: If one is outside.
+        """
+        check_within(X, self.bounds)
+        return X
 
     def shown(self, asked: Tensor) -> Tensor:
         return asked

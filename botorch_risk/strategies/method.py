@@ -71,7 +71,7 @@ class Classification:
         Replicates without an outcome have no high and no low point, and NaN for probabilities.
         """
         _, first = parts[0]
-        shape = (num_replicates, first.high.shape[-1])
+        shape = (num_replicates, *first.high.shape[1:])
         whole = cls(
             high=first.high.new_zeros(shape),
             low=first.low.new_zeros(shape),

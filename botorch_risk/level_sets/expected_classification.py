@@ -1,0 +1,119 @@
+r"""How many decisions one reading is expected to classify by their risk."""
+
+import torch
+from botorch.models.model import Model
+from botorch.utils.probability.utils import ndtr
+from torch import Tensor
+
+from botorch_risk.acquisition.compared_risks import ComparedRisks, RiskLookahead
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
+from botorch_risk.acquisition.pointwise import register_weights
+from botorch_risk.arguments import check_nonnegative
+from botorch_risk.environments import Environment
+from botorch_risk.risk import RiskMeasure
+
+# The least slope, relative to the standard deviation of the risk: a reading that moves a risk by
+# less says nothing, and quotients by it have no derivative.
+_LEAST_SLOPE = 1e-6
+
+
+@construct_from_own_arguments
+class ExpectedClassification(RiskLookahead):
+    r"""How many more decisions one reading is expected to classify by their risk.
+
+        score(x, w) = sum_p P( |a_p + s_p Z - h| > sqrt(beta (v_p - s_p^2)) )  -  classified now
+        P(..)       = Phi((a_p - h - c_p) / s_p) + Phi((h - a_p - c_p) / s_p),
+                      c_p = sqrt(beta (v_p - s_p^2))
+
+    A decision is classified once the interval of its risk, `a_p +- sqrt(beta v_p)`, does not hold
+    the level h. One reading moves its centre by `s_p Z` and takes `s_p^2` from its variance; see
+    `RiskLookahead`, which describes the other arguments and the errors. After (3.2) of
+    [Inatsu2021drlse]_, who count decisions above the level only and step through the outcomes of
+    the reading; here any measure of risk has a closed form, as far as its posterior is normal.
+
+    While no single reading can classify anything, the count is 0 everywhere. As in Definition 3.1
+    of that paper another term then decides: `variance_weight sum_p s_p^2 / v_p`, the share of the
+    variances that the reading explains.
+
+    Args:
+        model: An exact GP of (x, w), or of x for an environment that perturbs x.
+        environment: The distribution of W.
+        risk_measure: Any measure.
+        X_compared: The decisions to classify, `batch_shape x P x d_x`; those that are certain add
+            nothing.
+        threshold: The level h; or several, `K` or `batch_shape x K`, whose counts are added up.
+        beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.
+        w_is_chosen: Whether w can be chosen with a decision.
+        variance_weight: The weight of the second term, >= 0.
+        num_samples: Antithetic samples for the expected risks, an even number.
+        X_pending: As in `RiskLookahead`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch.optim import optimize_acqf
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> decisions = torch.linspace(0, 1, 21, dtype=torch.double)[:, None]
+        >>> acqf = ExpectedClassification(
+        ...     model, w, ConditionalValueAtRisk(0.2), decisions, threshold=1.0, w_is_chosen=True
+        ... )
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
+        >>> acqf.best_value(x).shape  # what to query
+        torch.Size([1, 2])
+    """
+
+    threshold: Tensor
+    beta: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        X_compared: Tensor,
+        threshold: float | Tensor,
+        beta: float | Tensor = 1.96**2,
+        w_is_chosen: bool = False,
+        variance_weight: float = 1e-3,
+        num_samples: int = 16,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        check_nonnegative(variance_weight=variance_weight)
+        super().__init__(
+            model, environment, risk_measure, X_compared, w_is_chosen, num_samples, X_pending
+        )
+        register_weights(self, model, beta=beta)
+        level = torch.as_tensor(threshold, dtype=torch.double)
+        if not level.isfinite().all():
+            raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+        self.register_buffer("threshold", torch.atleast_1d(level).to(self.X_compared))
+        self.variance_weight = variance_weight
+
+    def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:
+        return (weights * scores).sum(dim=-1)
+
+    def _score(self, slopes: Tensor) -> Tensor:
+        compared: ComparedRisks = self._conditioned
+        tiny = torch.finfo(slopes.dtype).tiny
+        readings = [1] * (slopes.dim() - 2)
+
+        def beside_slopes(values: Tensor) -> Tensor:
+            return values.reshape(-1, *readings, values.shape[-1])  # B x 1 x .. x P
+
+        deviation = beside_slopes(compared.variance.clamp_min(tiny).sqrt())
+        least = _LEAST_SLOPE * deviation
+        moved = slopes.abs().maximum(least).minimum(deviation)
+        left = (deviation.square() - moved.square()).clamp_min(least.square()).sqrt()
+        width = beside_slopes(self.beta.sqrt().unsqueeze(-1))
+        score = self.variance_weight * (moved / deviation).square().sum(dim=-1)
+        for level in self.threshold.unbind(dim=-1):
+            excess = beside_slopes(compared.risk) - beside_slopes(level.unsqueeze(-1))
+            above, below = ((sign * excess - width * left) / moved for sign in (1, -1))
+            now = excess.abs() > width * deviation
+            score = score + (ndtr(above) + ndtr(below) - now.to(score)).sum(dim=-1)
+        return score

@@ -1,0 +1,84 @@
+r"""Samples of the risk of decisions under the posterior."""
+
+import torch
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.expected_risk import sampled_risks, sobol_normal_numbers
+from botorch_risk.arguments import as_floating, check_counts
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.outcomes import refuse_reduced
+from botorch_risk.posterior.joint_moments import JointPredictor
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.t_batch import check_made_inputs, input_widths
+from botorch_risk.risk import RiskMeasure
+
+# Joint samples and covariances over W, all decisions counted, held at once.
+_CHUNK_ENTRIES = ChunkSize(cpu=2**20, gpu=2**26)
+
+
+@torch.no_grad()
+def risk_samples(
+    model: Model,
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    X: Tensor,
+    num_samples: int = 256,
+) -> Tensor:
+    r"""The risk of each decision under samples of the outcomes, taken jointly over W.
+
+    Their quantiles are an interval of the risk, and the share of them above a level is the
+    probability that the risk is: also for a measure that is a staircase, such as `ShareAbove`. A
+    decision is sampled by itself, with the same numbers as all others.
+
+    Args:
+        model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
+            environment that perturbs x.
+        environment: The distribution of W.
+        risk_measure: Any measure. One that solves a program, such as a ball in maximum mean
+            discrepancy, solves it for each sample.
+        X: Decisions, `batch_shape x m x d_x`.
+        num_samples: Sobol samples, best a power of 2.
+
+    Returns:
+        `batch_shape x m x num_samples`, in the unit of the risk.
+
+    Raises:
+        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
+            model.
+        TypeError: If a part is no environment or no measure.
+        UnsupportedError: If the posterior is not Gaussian, or the model is one of risks already.
+        ValueError: If there is no sample.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> x = torch.linspace(0, 1, 3, dtype=torch.double)[:, None]
+        >>> risks = risk_samples(model, w, ConditionalValueAtRisk(0.2), x)
+        >>> risks.quantile(torch.tensor([0.05, 0.95]).double(), dim=-1).shape  # intervals
+        torch.Size([2, 3])
+    """
+    check_counts(num_samples=num_samples)
+    refuse_reduced(model)
+    environment, measure = parts_of(environment, risk_measure)
+    measure = measure.bind(environment)
+    X = as_floating(X, "X")
+    joint = JointPredictor.of(MarginalPredictor(model))
+    n_w = environment.expand(X[..., :1, :])[0].shape[-2]
+    rows = _CHUNK_ENTRIES.rows(X.device, n_w * max(n_w, num_samples) * X[..., 0, 0].numel())
+    numbers = sobol_normal_numbers(num_samples, n_w, X.dtype, X.device)
+    parts = []
+    for part in X.split(rows, dim=-2):
+        inputs, weights = environment.expand(part)
+        check_made_inputs(input_widths(model), inputs.shape[-1])
+        batch_shape = torch.broadcast_shapes(inputs.shape[:-3], model.batch_shape)
+        mean, covariance = joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
+        parts.append(sampled_risks(measure, mean, covariance, weights, numbers))
+    return torch.cat(parts, dim=-2)

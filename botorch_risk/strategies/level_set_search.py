@@ -1,0 +1,224 @@
+r"""Which decisions have a risk above a level: classify them in as few readings as possible."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
+from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_probability
+from botorch_risk.environments import Environment, ObservedContexts
+from botorch_risk.level_sets import ExpectedClassification, risk_samples
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.decision_then_value import largest_reduction
+from botorch_risk.strategies.environment_risk import EnvironmentRisk, Turn
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.finite_domain import FiniteDomain
+from botorch_risk.strategies.method import Classification, ReportedMethod, View
+from botorch_risk.strategies.risk_search import RiskRecipe
+from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.strategy import Strategy
+
+Criterion = Literal["classified", "straddle"]
+
+
+@dataclass(frozen=True)
+class ReadingOfClasses:
+    r"""The reading that says most of which decisions of a list have a risk above a level.
+
+    Args:
+        goals: The levels.
+        criterion: `"classified"` looks one reading ahead and counts the decisions that it is
+            expected to classify, `ExpectedClassification`; `"straddle"` takes the decision whose
+            interval reaches farthest across a level, then the value of W whose reading most reduces
+            the variance of its risk.
+        confidence: With what probability a decision is in its class.
+        num_compared: How many decisions the look ahead is about, those whose class is least
+            certain; it chooses among the same ones.
+        num_samples: Joint samples of the outcomes over W, for the moments of the risks.
+
+    Raises:
+        ValueError: If a number is out of its range, or the criterion unknown.
+    """
+
+    goals: tuple[LevelSetGoal, ...]
+    criterion: Criterion = "classified"
+    confidence: float = 0.95
+    num_compared: int = 48
+    num_samples: int = 256
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_counts(2, num_compared=self.num_compared)
+        check_counts(num_samples=self.num_samples)
+        check_probability(confidence=self.confidence)
+        if self.confidence <= 0.5 or self.criterion not in get_args(Criterion):
+            raise ValueError(
+                f"Expected `confidence` above 0.5 and `criterion` in {get_args(Criterion)}. "
+                f"Got {self.confidence}, {self.criterion!r}."
+            )
+
+    def __call__(self, turn: Turn) -> Tensor:
+        bound: Any = turn.bound
+        listed: Any = turn.space.box
+        domain: Tensor = listed.domain
+        samples = self.samples(bound, domain)  # R x |D| x S
+        mean, deviation = samples.mean(dim=-1), samples.std(dim=-1, correction=0)
+        deviation = deviation.clamp_min(torch.finfo(deviation.dtype).tiny)
+        levels = torch.cat([goal.level(mean) for goal in self.goals], dim=-1)  # R x K
+        distance = (mean.unsqueeze(-2) - levels.unsqueeze(-1)).abs().amin(dim=-2)
+        width = float(torch.special.ndtri(torch.tensor(self.confidence, dtype=torch.double)))
+        if self.criterion == "straddle":
+            best = (width * deviation - distance).argmax(dim=-1)
+            X = domain[best].unsqueeze(-2)
+            return turn.space.row(X, largest_reduction(turn, X)) if turn.space.w_is_chosen else X
+        number = min(self.num_compared, len(domain))
+        compared = domain[(distance / deviation).topk(number, dim=-1, largest=False).indices]
+        score = ExpectedClassification(
+            bound.model,
+            bound.environment,
+            bound.risk_measure,
+            compared,
+            levels,
+            beta=width**2,
+            w_is_chosen=turn.space.w_is_chosen,
+            X_pending=bound.X_pending,
+        )
+        with torch.no_grad():
+            best = score.evaluate(compared).argmax(dim=-1)
+        X = compared.gather(-2, best[:, None, None].expand(-1, 1, domain.shape[-1]))
+        return turn.space.row(X, score.best_value(X)) if turn.space.w_is_chosen else X
+
+    def classify(self, bound: Any, domain: Tensor) -> Classification:
+        r"""The classes of decisions `N x d_x` under a bound of their risk.
+
+        Returns:
+            Of `R x N` for one goal, of `R x K x N` for several.
+        """
+        samples = self.samples(bound, domain)
+        lower, upper = (
+            samples.quantile(share, dim=-1) for share in (1 - self.confidence, self.confidence)
+        )
+        every = torch.ones_like(lower, dtype=torch.bool)
+        found = []
+        for goal in self.goals:
+            _, high, low = goal.classify((every, ~every, ~every), lower, upper)
+            level = goal.level(samples.mean(dim=-1)).unsqueeze(-1)
+            probability = (samples >= level).to(samples).mean(dim=-1)
+            found.append((high, low, ~high & ~low, probability))
+        several = (torch.stack(each, dim=-2) for each in zip(*found, strict=True))
+        return Classification(*(several if len(found) > 1 else found[0]))
+
+    def samples(self, bound: Any, domain: Tensor) -> Tensor:
+        r"""Samples of the risks, `R x |D| x num_samples`."""
+        X = domain.expand(*bound.model.batch_shape, *domain.shape)
+        return risk_samples(bound.model, bound.environment, bound.risk_measure, X, self.num_samples)
+
+
+@dataclass(frozen=True)
+class ClassifyRisk(ReportedMethod):
+    r"""A method whose answer is which decisions of a list have a risk above a level.
+
+    Args:
+        report: An `EnvironmentRisk` that chooses by `classes`.
+        classes: What is classified, and how sure that has to be.
+    """
+
+    classes: ReadingOfClasses
+
+    def propose(self, view: View) -> Tensor:
+        return self.report.propose(view)
+
+    def classify(self, view: View) -> Classification:
+        r"""The decisions above and below, by quantiles of their risks."""
+        return self.classes.classify(view.belief, view.space.box.domain)
+
+
+def level_set_search(
+    decisions: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment | ObservedContexts,
+    risk_measure: RiskMeasure,
+    goal: LevelSetGoal | Sequence[LevelSetGoal],
+    w_is_chosen: bool = False,
+    criterion: Criterion = "classified",
+    confidence: float = 0.95,
+    num_points: int = 512,
+    num_compared: int = 48,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""Find all decisions whose risk is above a level.
+
+        {x: risk(f(x, W)) > h}
+
+    `strategy.classify()` says which decisions are above and below with the stated confidence, which
+    are not known yet, and how probable it is that each is above. Any risk measure: with
+    `ShareAbove(h)` the set of decisions that are reliable on a share of the days, with
+    `ShareAbove(h, under=TotalVariationBall(radius))` whatever the distribution within the radius,
+    the measure of [Inatsu2021drlse]_. `strategy.recommend()` is the evaluated decision of the best
+    risk.
+
+    Args:
+        decisions: The list of them, `N x d_x`; or a `Box`, for which `num_points` points of a
+            Sobol sequence stand. The risk of any other decision: `risk_samples`.
+        seeds: One seed per replicate.
+        environment: The distribution of W, or of the perturbation of the decision.
+        risk_measure: Larger is better.
+        goal: The level, `LevelSet(threshold)`, or `RelativeLevelSet(fraction)` of the largest risk;
+            or several, whose classes are `R x K x N`.
+        w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
+            with the outcome.
+        criterion: How readings are chosen, as in `ReadingOfClasses`.
+        confidence: With what probability a decision is in its class.
+        num_points: How many points stand for a box.
+        num_compared: How many decisions the look ahead is about.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        options: Further arguments of `EnvironmentRisk`, such as `model`.
+
+    Raises:
+        TypeError: If a part is no environment, no risk measure or no level.
+        UnsupportedError: If w is to be chosen although its distribution is learnt.
+        ValueError: If a number is out of its range.
+
+    Example:
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> decisions = torch.linspace(0, 1, 21, dtype=torch.double).unsqueeze(-1)
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> strategy = level_set_search(
+        ...     decisions,
+        ...     seeds=0,
+        ...     environment=weather,
+        ...     risk_measure=ConditionalValueAtRisk(0.2),
+        ...     goal=LevelSet(0.5),
+        ...     w_is_chosen=True,
+        ...     num_initial=6,
+        ... )
+        >>> for _ in range(4):
+        ...     X = strategy.ask()  # pairs (x, w)
+        ...     strategy.tell(X, (4 * X[..., :1]).sin() + 0.2 * X[..., 1:])
+        >>> strategy.classify().high.shape
+        torch.Size([1, 21])
+    """
+    check_arguments(level_set_search, locals())
+    check_counts(num_points=num_points)
+    goals = (goal,) if isinstance(goal, LevelSetGoal) else tuple(goal)
+    if isinstance(decisions, Box):
+        decisions = decisions.initial([0], num_points).squeeze(0)
+    if not isinstance(environment, ObservedContexts):
+        environment, risk_measure = parts_of(environment, risk_measure)
+    space = EnvironmentSpace(
+        FiniteDomain(decisions), environment, w_is_chosen, risk_measure if w_is_chosen else None
+    )
+    classes = ReadingOfClasses(goals, criterion, confidence, num_compared)
+    report = EnvironmentRisk(RiskRecipe(risk_measure), classes, **options)
+    method = ClassifyRisk(report, classes)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -1,0 +1,76 @@
+r"""Samples of risks."""
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+
+from botorch_risk.acquisition import JointRiskUpperConfidenceBound
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.level_sets import RiskStraddle, risk_samples
+from botorch_risk.risk import Expectation, RiskMeasure, ShareAbove, TotalVariationBall, WorstCase
+from tests.level_sets.test_expected_classification import W, model, process
+
+X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
+
+
+def test_moments_of_an_expectation_are_those_of_the_joint_posterior() -> None:
+    known = model()
+    inputs, weights = W.expand(X)
+    posterior = known.posterior(inputs).distribution
+    mean = posterior.mean @ weights[0]
+    variance = torch.einsum("mij,i,j->m", posterior.covariance_matrix, weights[0], weights[0])
+    samples = risk_samples(known, W, Expectation(), X, 4096)
+    assert samples.shape == (6, 4096)
+    torch.testing.assert_close(samples.mean(dim=-1), mean, rtol=0, atol=2e-3)
+    torch.testing.assert_close(samples.var(dim=-1), variance, rtol=0.02, atol=0)
+
+
+def test_a_share_is_a_share_in_each_sample() -> None:
+    samples = risk_samples(model(), W, ShareAbove(1.0), X)
+    sums = torch.tensor([0.0, 0.2, 0.3, 0.5, 0.7, 0.8, 1.0]).double()
+    assert ((samples.unsqueeze(-1) - sums).abs().amin(dim=-1) < 1e-6).all()
+    assert len(samples.unique()) > 3
+
+
+@pytest.mark.parametrize(
+    "measure", [WorstCase(), ShareAbove(1.0, TotalVariationBall(0.3))], ids=repr
+)
+def test_replicates_and_chunks_change_nothing(
+    measure: RiskMeasure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = model((2,))
+    whole = risk_samples(known, W, measure, X.expand(2, 6, 1), 64)
+    assert whole.shape == (2, 6, 64)
+    monkeypatch.setattr("botorch_risk.level_sets.samples._CHUNK_ENTRIES", ChunkSize(500))
+    torch.testing.assert_close(risk_samples(known, W, measure, X.expand(2, 6, 1), 64), whole)
+    for row in range(2):
+        alone = process(known.train_inputs[0][row], known.train_targets[row].unsqueeze(-1))
+        torch.testing.assert_close(risk_samples(alone, W, measure, X, 64), whole[row])
+
+
+def test_a_perturbed_decision() -> None:
+    shifts = InputPerturbation(0.1 * torch.tensor([[-1.0, 0.0], [0.0, 0.5]]).double())
+    decisions = torch.rand(5, 2, dtype=torch.double)
+    assert risk_samples(model(), shifts, WorstCase(), decisions, 32).shape == (5, 32)
+
+
+def test_the_straddle_is_the_nearer_end_of_the_interval() -> None:
+    bound = JointRiskUpperConfidenceBound(model(), W, Expectation(), beta=2.0)
+    score = RiskStraddle(bound, 1.1)
+    mean, deviation = bound.mean(X), (bound.upper(X) - bound.lower(X)) / 2
+    torch.testing.assert_close(score.evaluate(X), deviation - (mean - 1.1).abs())
+    torch.testing.assert_close(score(X.unsqueeze(1)), score.evaluate(X))
+    before = score.evaluate(X)
+    score.set_X_pending(torch.tensor([[0.5]]).double())
+    assert (score.evaluate(X) < before - 1e-6).any()
+    with pytest.raises(ValueError, match="threshold"):
+        RiskStraddle(bound, torch.inf)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="num_samples"):
+        risk_samples(model(), W, Expectation(), X, 0)
+    other = DiscreteEnvironment(torch.rand(3, 2).double())
+    with pytest.raises(BotorchTensorDimensionError, match="Got 3"):
+        risk_samples(model(), other, Expectation(), X)
