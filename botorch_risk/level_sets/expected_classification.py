@@ -46,7 +46,7 @@ class ExpectedClassification(RiskLookahead):
         w_is_chosen: Whether w can be chosen with a decision.
         variance_weight: The weight of the second term, >= 0.
         num_samples: Antithetic samples for the expected risks, an even number.
-        X_pending: As in `RiskLookahead`.
+        X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
 
     Example:
         >>> from botorch.models import SingleTaskGP

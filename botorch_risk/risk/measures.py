@@ -468,12 +468,15 @@ class ShareAbove(RiskMeasure):
         return self.under.is_a_program
 
     def bind(self, environment: Any) -> ShareAbove:
-        return replace(self, under=self.under.bind(environment))
+        return self._over(self.under.bind(environment))
 
     def following(self, previous: RiskMeasure) -> RiskMeasure:
         if not isinstance(previous, ShareAbove):
             return self
-        return replace(self, under=self.under.following(previous.under))
+        return self._over(self.under.following(previous.under))
+
+    def _over(self, under: RiskMeasure) -> ShareAbove:
+        return self if under is self.under else replace(self, under=under)
 
     def importance(self, weights: Tensor) -> Tensor:
         return self.under.importance(weights)

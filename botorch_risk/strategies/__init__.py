@@ -28,6 +28,7 @@ from .finite_domain import FiniteDomain
 from .history import History
 from .kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from .knowledge_gradient import LargestKnowledgeGradient
+from .level_set_search import ClassifyRisk, ReadingOfClasses, level_set_search
 from .method import Classification, Method, State, View
 from .pareto_search import HypervolumeImprovement, ObjectiveRisksRecipe, ParetoSearch, pareto_search
 from .rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us, risk_averse_kg
@@ -47,6 +48,7 @@ __all__ = [
     "AdaptiveRepeats",
     "Box",
     "Classification",
+    "ClassifyRisk",
     "DecisionThenValue",
     "EnvironmentRisk",
     "EnvironmentSpace",
@@ -66,6 +68,7 @@ __all__ = [
     "RandomOrAcquire",
     "RandomPoints",
     "RankedCondition",
+    "ReadingOfClasses",
     "RepeatsRule",
     "RiskRecipe",
     "SampleDomain",
@@ -86,6 +89,7 @@ __all__ = [
     "largest_bound",
     "largest_reduction",
     "least_certain",
+    "level_set_search",
     "pareto_search",
     "rahbo",
     "rahbo_us",

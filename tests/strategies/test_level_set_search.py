@@ -1,0 +1,143 @@
+r"""Level sets of a risk, found by a strategy."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Tensor
+
+from botorch_risk.acquisition import LevelSet, RelativeLevelSet
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    InputPerturbation,
+    KernelDensityEnvironment,
+    ObservedContexts,
+)
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    RiskMeasure,
+    ShareAbove,
+    TotalVariationBall,
+)
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import Box, Strategy, level_set_search
+
+DECISIONS = torch.linspace(0, 1, 41, dtype=torch.double).unsqueeze(-1)
+WEATHER = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+RELIABLE = ShareAbove(0.3, under=TotalVariationBall(0.3))
+
+
+def outcome(X: Tensor) -> Tensor:
+    x, w = X.unbind(dim=-1)
+    return ((5 * x).sin() - w * x).unsqueeze(-1)
+
+
+def build(seeds: Any = (0, 1), **options: Any) -> Strategy:
+    chosen = {
+        "environment": WEATHER,
+        "risk_measure": ConditionalValueAtRisk(0.4),
+        "goal": LevelSet(0.2),
+        "num_initial": 6,
+        **options,
+    }
+    return level_set_search(chosen.pop("decisions", DECISIONS), seeds, **chosen)
+
+
+def play(strategy: Strategy, rounds: int) -> Strategy:
+    for index in range(rounds):
+        X = strategy.ask()
+        if X.shape[-1] == 1:
+            draws = generators(strategy.seeds, "weather", index)
+            W = torch.stack([torch.randint(5, X.shape[1:], generator=each) for each in draws]) / 4
+            X = torch.cat([X, W.to(X)], dim=-1)
+        strategy.tell(X, outcome(X))
+    return strategy
+
+
+def risks(measure: RiskMeasure) -> Tensor:
+    inputs, weights = WEATHER.expand(DECISIONS)
+    return measure(outcome(inputs).squeeze(-1), weights)
+
+
+@pytest.mark.parametrize("criterion", ["classified", "straddle"])
+@pytest.mark.parametrize("w_is_chosen", [True, False])
+@pytest.mark.parametrize(
+    ("measure", "level"),
+    [(ConditionalValueAtRisk(0.4), 0.2), (Expectation(), 0.1), (RELIABLE, 0.5)],
+    ids=["tail", "mean", "reliable"],
+)
+def test_it_finds_the_level_set(
+    criterion: Any, w_is_chosen: bool, measure: RiskMeasure, level: float
+) -> None:
+    options = {"criterion": criterion, "w_is_chosen": w_is_chosen, "risk_measure": measure}
+    found = play(build(goal=LevelSet(level), **options), 15).classify()
+    above = risks(measure) >= level
+    assert 5 < above.sum() < 36
+    assert ((found.probability >= 0.5) != above).sum() <= 3
+    assert ((found.high & ~above) | (found.low & above)).sum() <= 1
+    assert found.unclassified.sum() <= 12
+    assert (found.high.int() + found.low.int() + found.unclassified.int() == 1).all()
+
+
+def test_several_levels_and_one_that_is_relative() -> None:
+    goals = [LevelSet(0.2), LevelSet(0.5), RelativeLevelSet(0.5)]
+    found = play(build(goal=goals, w_is_chosen=True), 14).classify()
+    assert found.high.shape == (2, 3, 41)
+    risk = risks(ConditionalValueAtRisk(0.4))
+    for row, goal in enumerate(goals):
+        above = risk >= goal.level(risk)
+        assert ((found.probability[:, row] >= 0.5) != above).sum() <= 3
+    assert (found.high[:, 1] <= found.high[:, 0]).all()  # a higher level has fewer above it
+
+
+def test_a_box_is_a_sobol_sequence_of_it() -> None:
+    box = Box(torch.tensor([[0.0], [1.0]]).double())
+    strategy = play(build(decisions=box, num_points=64, w_is_chosen=True), 3)
+    assert strategy.classify().high.shape == (2, 64)
+    X = strategy.ask()
+    listed: Any = strategy.space
+    assert (X[..., :1].unsqueeze(-2) == listed.box.domain).all(dim=-1).any(dim=-1).all()
+
+
+def test_a_batch_has_its_earlier_readings_pending() -> None:
+    strategy = play(build(batch_size=3, w_is_chosen=True), 1)
+    X = strategy.ask()
+    assert X.shape == (2, 3, 2)
+    assert all(len(rows.unique(dim=0)) == 3 for rows in X)
+
+
+def test_the_distribution_may_be_learnt_and_the_decision_perturbed() -> None:
+    density = partial(KernelDensityEnvironment, n_w=16)
+    contexts = ObservedContexts(torch.tensor([[0.0], [1.0]]).double(), density)
+    found = play(build(environment=contexts), 12).classify()
+    above = risks(ConditionalValueAtRisk(0.4)) >= 0.2
+    assert ((found.probability >= 0.5) != above).double().mean() < 0.2
+
+    shifts = InputPerturbation(torch.tensor([[-0.05], [0.0], [0.05]]).double())
+    strategy = build(environment=shifts, risk_measure=Expectation(), goal=LevelSet(0.0))
+    for _ in range(8):
+        X = strategy.ask()
+        strategy.tell(X, (5 * X).sin())
+    above = (5 * DECISIONS.squeeze()).sin() >= 0
+    assert ((strategy.classify().probability >= 0.5) != above).sum(dim=-1).max() <= 4
+
+
+def test_it_goes_on_from_its_state() -> None:
+    strategy = play(build(w_is_chosen=True), 2)
+    again = build(w_is_chosen=True)
+    again.load_state_dict(strategy.state_dict())
+    torch.testing.assert_close(again.ask(), strategy.ask())
+
+
+def test_bad_arguments_are_refused() -> None:
+    contexts = ObservedContexts(torch.tensor([[0.0], [1.0]]).double())
+    with pytest.raises(UnsupportedError, match="known distribution"):
+        build(environment=contexts, w_is_chosen=True)
+    for wrong in ({"confidence": 0.4}, {"criterion": "widest"}, {"num_compared": 1}):
+        with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+            build(**wrong)
+    with pytest.raises((ValueError, TypeError), match="goal"):
+        build(goal=[0.5])
