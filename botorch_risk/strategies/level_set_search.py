@@ -45,7 +45,7 @@ class ReadingOfClasses:
     """
 
     goals: tuple[LevelSetGoal, ...]
-    criterion: Criterion = "classified"
+    criterion: Criterion = "straddle"
     confidence: float = 0.95
     num_compared: int = 48
     num_samples: int = 256
@@ -145,7 +145,7 @@ def level_set_search(
     risk_measure: RiskMeasure,
     goal: LevelSetGoal | Sequence[LevelSetGoal],
     w_is_chosen: bool = False,
-    criterion: Criterion = "classified",
+    criterion: Criterion = "straddle",
     confidence: float = 0.95,
     num_points: int = 512,
     num_compared: int = 48,
