@@ -19,6 +19,7 @@ Each wing holds one capability beyond the papers, and leaves the core as it is i
     constraints    constraints that hold under a risk
     repeats        how often to repeat an experiment, and where to go next
     level_sets     which decisions have a risk above a level, and what to read next
+    stopping       whether the recommendation is within epsilon of the best
     faster         a user's own BoTorch loop, sped up
     diagnostics    calibration, coverage, leave-one-out
     tables         finite tables of conditions x contexts, with rules that are exact over all pairs

@@ -210,6 +210,7 @@ class ComparedRisks:
 
     Attributes:
         environment: The distribution of W.
+        decisions: `B x P x d_x`.
         process: The process of the outcome.
         points: All pairs of a compared decision and a value of W, `B x (P n_w)` of them.
         risk: `B x P` expected risks.
@@ -221,6 +222,7 @@ class ComparedRisks:
     """
 
     environment: Any
+    decisions: Tensor
     process: ConditionedProcess
     points: ConditionedPoints
     risk: Tensor
@@ -266,7 +268,8 @@ class ComparedRisks:
             scaled = weights * points.prior.scale.unflatten(-1, grid)
             marginals = ProductMarginals(model, of_w.points)
             of_product = marginals, scaled @ prior.correlation(W, W)
-        return cls(environment, process, points, risk, weights, explained, of_product)
+        decisions = X.expand(prior.num_replicates, *X.shape[-2:])
+        return cls(environment, decisions, process, points, risk, weights, explained, of_product)
 
     def num_decisions_at_once(self, X: Tensor) -> int:
         r"""The number of decisions whose readings over W are held at once."""
@@ -298,6 +301,19 @@ class ComparedRisks:
         covariance = covariance_within(self.process, self.points, self.weights.shape[-1])
         along = (self.weights.unsqueeze(-2) @ covariance).squeeze(-2)
         return (along * self.weights).sum(dim=-1).clamp_min(0.0)
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        r"""The covariances of the risks, `B x P x P`, as far as each is linear in the outcomes.
+
+        By the slopes of readings at the compared pairs (x, w) themselves.
+        """
+        slopes, _ = self.slopes_over_w(self.decisions)
+        inputs = self.environment.expand(self.decisions)[0].flatten(-3, -2)
+        deviation = self._deviation(self.points.variance, inputs).unflatten(-1, slopes.shape[1:3])
+        moved = (self.weights * deviation).unsqueeze(-1) * slopes
+        covariance = moved.sum(dim=-2)
+        return (covariance + covariance.mT) / 2
 
     def _prior_covariance(self, at: ConditionedPoints) -> Tensor:
         r"""Prior covariances of readings with the compared decisions, `B x m x P`."""

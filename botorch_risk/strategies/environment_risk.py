@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
@@ -23,7 +23,9 @@ from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_everywhere
 from botorch_risk.seeding import derive_seed
+from botorch_risk.stopping import regret_samples
 from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import Method, State, View
 
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
@@ -32,6 +34,7 @@ Reporting = Literal[Rule, "posterior_mean_everywhere", "expected_risk_everywhere
 # From inputs `... x n x d` and outcomes `... x n x 1`, with the keyword `input_transform`.
 ModelFactory = Callable[..., SingleTaskGP]
 _EVERYWHERE = "_everywhere"
+_NUM_CANDIDATES, _NUM_COMPARED = 2048, 64  # for the regret of a recommendation
 
 
 @runtime_checkable
@@ -185,6 +188,9 @@ class EnvironmentRisk(Method):
         rule: Any = self.reporting.removesuffix(_EVERYWHERE)
         if rule == self.reporting:
             return recommend(view.belief, view.decisions, rule, view.recorded)
+        if isinstance(view.space.box, FiniteDomain):
+            listed = view.space.box.domain.expand(len(view.seeds), -1, -1)
+            return recommend(view.belief, listed, rule)
         return recommend_everywhere(
             view.belief,
             view.space.bounds,
@@ -195,6 +201,23 @@ class EnvironmentRisk(Method):
             raw_samples=self.raw_samples,
             discrete_dims=view.space.box.discrete_dims,
             cat_dims=view.space.box.cat_dims,
+        )
+
+    def regret(self, view: View) -> Tensor:
+        r"""Compared with the largest upper bounds of many random and all evaluated decisions."""
+        bound = view.belief
+        if not isinstance(bound, RiskUpperConfidenceBound):
+            raise UnsupportedError(
+                "Expected one objective without constraints. Got a belief of the kind "
+                f"{type(bound).__name__}."
+            )
+        random = view.space.random_points(view.history.streams("regret"), _NUM_CANDIDATES)
+        X = torch.cat([view.decisions, random], dim=-2)
+        with torch.no_grad():
+            best = bound.upper(X).topk(min(_NUM_COMPARED, X.shape[-2]), dim=-1).indices
+        compared = X.gather(-2, best.unsqueeze(-1).expand(*best.shape, X.shape[-1]))
+        return regret_samples(
+            bound.model, bound.environment, bound.risk_measure, self.recommend(view), compared
         )
 
 
@@ -256,6 +279,11 @@ class Turn:
 
     def maximize(self, bound: PointwiseAcquisition) -> Tensor:
         r"""The decision of the largest value, `R x 1 x d_x`."""
+        if isinstance(self.space.box, FiniteDomain):
+            listed = self.space.box.domain
+            with torch.no_grad():
+                values = bound.evaluate(listed.expand(len(self.view.seeds), -1, -1))
+            return listed[values.argmax(dim=-1)].unsqueeze(-2)
         return optimize_acqf_replicates(
             bound,
             self.space.bounds,

@@ -161,7 +161,7 @@ def level_set_search(
     are not known yet, and how probable it is that each is above. Any risk measure: with
     `ShareAbove(h)` the set of decisions that are reliable on a share of the days, with
     `ShareAbove(h, under=TotalVariationBall(radius))` whatever the distribution within the radius,
-    the measure of [Inatsu2021drlse]_. `strategy.recommend()` is the evaluated decision of the best
+    the measure of [Inatsu2021drlse]_. `strategy.recommend()` is the listed decision of the best
     risk.
 
     Args:
@@ -219,6 +219,8 @@ def level_set_search(
         FiniteDomain(decisions), environment, w_is_chosen, risk_measure if w_is_chosen else None
     )
     classes = ReadingOfClasses(goals, criterion, confidence, num_compared)
-    report = EnvironmentRisk(RiskRecipe(risk_measure), classes, **options)
+    report = EnvironmentRisk(
+        RiskRecipe(risk_measure), classes, "posterior_mean_everywhere", **options
+    )
     method = ClassifyRisk(report, classes)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -310,6 +310,16 @@ class Method(ABC):
             f"{self!r}."
         )
 
+    def regret(self, view: View) -> Tensor:
+        r"""Samples of how much better a decision there may be than the recommendation, `R x S`.
+
+        Raises:
+            UnsupportedError: If the method has no model of the risk, as most.
+        """
+        raise UnsupportedError(
+            f"Expected a strategy that seeks a risk, such as `risk_search(...)`. Got {self!r}."
+        )
+
 
 @dataclass(frozen=True)
 class ReportedMethod(Method):
@@ -354,6 +364,9 @@ class ReportedMethod(Method):
 
     def classify(self, view: View) -> Classification:
         return self.report.classify(view)
+
+    def regret(self, view: View) -> Tensor:
+        return self.report.regret(view)
 
 
 def fits_of(views: Views, state: State, num_replicates: int) -> State:

@@ -1,0 +1,85 @@
+r"""Samples of the regret of a recommendation under the posterior."""
+
+import torch
+from botorch.models.model import Model
+from botorch.utils.sampling import draw_sobol_normal_samples
+from torch import Tensor
+
+from botorch_risk.acquisition.compared_risks import ComparedRisks
+from botorch_risk.arguments import as_floating, check_counts, check_even
+from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.outcomes import refuse_reduced
+from botorch_risk.posterior.joint_moments import safe_root
+from botorch_risk.posterior.t_batch import check_made_inputs, input_widths
+from botorch_risk.risk import RiskMeasure
+
+
+@torch.no_grad()
+def regret_samples(
+    model: Model,
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    x: Tensor,
+    X_compared: Tensor,
+    num_samples: int = 4096,
+    num_expected: int = 16,
+) -> Tensor:
+    r"""How much better the best of the compared decisions may be than a recommended one.
+
+        max( 0, max_p risk(f(x_p, W)) - risk(f(x, W)) )
+
+    under joint samples of all risks, each normal as far as it is linear in the outcomes
+    (`ComparedRisks`). The share of samples up to epsilon is the probability that the regret is at
+    most epsilon, the probabilistic regret bound of [Wilson2024stopping]_; a quantile bounds the
+    regret. Both are conditional on the hyperparameters of the model.
+
+    Args:
+        model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an
+            environment that perturbs x.
+        environment: The distribution of W.
+        risk_measure: Any measure.
+        x: The recommendation, `batch_shape x d_x`.
+        X_compared: Decisions that may be better, `batch_shape x P x d_x`, such as those with the
+            largest upper bounds of many.
+        num_samples: Joint samples of the risks, best a power of 2.
+        num_expected: Antithetic samples for the expected risks, an even number.
+
+    Returns:
+        `batch_shape x num_samples`, in the unit of the risk.
+
+    Raises:
+        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
+            model.
+        TypeError: If a part is no environment or no measure.
+        UnsupportedError: If the likelihood is not Gaussian, or the model is one of risks already.
+        ValueError: If a number of samples is out of its range.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import Expectation
+        >>> _ = torch.manual_seed(0)
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> compared = torch.linspace(0, 1, 51, dtype=torch.double)[:, None]
+        >>> regret = regret_samples(model, w, Expectation(), torch.tensor([0.4]), compared)
+        >>> probability, gap = (regret <= 0.1).double().mean(), regret.quantile(0.95)
+    """
+    check_counts(num_samples=num_samples)
+    check_even(num_expected=num_expected)
+    refuse_reduced(model)
+    environment, measure = parts_of(environment, risk_measure)
+    X = as_floating(X_compared, "X_compared")
+    x = as_floating(x, "x").to(X).unsqueeze(-2)
+    X = torch.cat([x.expand(*X.shape[:-2], 1, x.shape[-1]), X], dim=-2)
+    check_made_inputs(input_widths(model), environment.expand(X)[0].shape[-1])
+    compared = ComparedRisks.of(model, environment, measure.bind(environment), X, num_expected)
+    covariance = compared.covariance
+    scale = covariance.diagonal(dim1=-2, dim2=-1).amax(dim=-1)
+    root = safe_root(covariance, scale.clamp_min(torch.finfo(X.dtype).tiny))
+    numbers = draw_sobol_normal_samples(X.shape[-2], num_samples, X.device, X.dtype, seed=0)
+    risks = compared.risk.unsqueeze(-2) + numbers @ root.mT  # B x S x (1 + P)
+    regret = risks.amax(dim=-1) - risks[..., 0]
+    return regret.reshape(*X.shape[:-2], num_samples)
