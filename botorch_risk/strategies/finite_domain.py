@@ -120,8 +120,7 @@ class FiniteDomain:
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""Points within the smallest box round the domain; they need not be points of it."""
         check_columns(X, self.num_columns)
-        check_within(X, self.bounds)
-        return X
+        return self.checked(X)
 
 
 def maximize_between(
