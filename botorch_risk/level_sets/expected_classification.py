@@ -41,7 +41,8 @@ class ExpectedClassification(RiskLookahead):
         risk_measure: Any measure.
         X_compared: The decisions to classify, `batch_shape x P x d_x`; those that are certain add
             nothing.
-        threshold: The level h; or several, `K` or `batch_shape x K`, whose counts are added up.
+        threshold: The level h, a number or `batch_shape`; or several, `batch_shape x K`, whose counts
+            are added up.
         beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.
         w_is_chosen: Whether w can be chosen with a decision.
         variance_weight: The weight of the second term, >= 0.
@@ -91,7 +92,7 @@ class ExpectedClassification(RiskLookahead):
         level = torch.as_tensor(threshold, dtype=torch.double)
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-        self.register_buffer("threshold", torch.atleast_1d(level).to(self.X_compared))
+        self.register_buffer("threshold", level.to(self.X_compared))
         self.variance_weight = variance_weight
 
     def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:
@@ -109,9 +110,10 @@ class ExpectedClassification(RiskLookahead):
         least = _LEAST_SLOPE * deviation
         moved = slopes.abs().maximum(least).minimum(deviation)
         left = (deviation.square() - moved.square()).clamp_min(least.square()).sqrt()
-        width = beside_slopes(self.beta.sqrt().unsqueeze(-1))
+        width = beside_slopes(self.beta.to(slopes).sqrt().unsqueeze(-1))
         score = self.variance_weight * (moved / deviation).square().sum(dim=-1)
-        for level in self.threshold.unbind(dim=-1):
+        has_several = self.threshold.dim() > len(self.model.batch_shape)
+        for level in self.threshold.unbind(dim=-1) if has_several else [self.threshold]:
             excess = beside_slopes(compared.risk) - beside_slopes(level.unsqueeze(-1))
             above, below = ((sign * excess - width * left) / moved for sign in (1, -1))
             now = excess.abs() > width * deviation

@@ -1,54 +1,84 @@
 r"""The straddle of a risk: uncertain, and close to the level."""
 
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
+from botorch_risk.acquisition.joint_risk_ucb import JointRiskUpperConfidenceBound
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import check_finite
+from botorch_risk.environments import Environment
+from botorch_risk.risk import RiskMeasure
 
 
+@construct_from_own_arguments
 class RiskStraddle(PointwiseAcquisitionFunction):
     r"""How far the interval of a risk reaches across a level, at its nearer end.
 
         score(x) = min(upper(x) - h, h - lower(x))
 
-    The straddle [Bryan2008straddle]_ on the bounds of any risk; those of a
-    `JointRiskUpperConfidenceBound` make it `sqrt(beta) sd[risk] - |E[risk] - h|`. It looks at no
-    reading: `select_value` chooses w for the decision. q = 1: use `sequential=True` for a batch.
+    The straddle [Bryan2008straddle]_ on bounds of any risk. Those of the risk itself make it
+    `sqrt(beta) sd[risk] - |E[risk] - h|`. It looks at no reading: `select_value` chooses w for the
+    decision. Single-outcome, q = 1: use `sequential=True` for a batch.
 
     Args:
-        bound: The bounds of the risk, with what they have pending.
-        threshold: The level h.
+        model: A fitted model of (x, w) with one output, or of x for an environment that perturbs x.
+        environment: The distribution of W.
+        risk_measure: Any measure.
+        threshold: The level h, a number or `batch_shape`.
+        beta: Squared width of the interval, >= 0, a number or `batch_shape`; 3.84 is 95 %.
+        joint: Whether the bounds are those of the risk under the joint posterior over W
+            (`JointRiskUpperConfidenceBound`), or the risk of pointwise bounds, which is wider.
+        posterior_transform: Reduces the outputs of the model to one, or flips its sign.
+        X_pending: `batch_shape x n' x d_x` decisions under evaluation.
 
     Raises:
         ValueError: If the threshold is not finite.
 
     Example:
-        >>> import torch
         >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition import JointRiskUpperConfidenceBound
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import Expectation
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
-        >>> bound = JointRiskUpperConfidenceBound(model, w, Expectation(), beta=3.84)
-        >>> RiskStraddle(bound, threshold=1.0)(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        >>> acqf = RiskStraddle(model, w, Expectation(), threshold=1.0)
+        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
         torch.Size([3])
     """
 
-    def __init__(self, bound: RiskUpperConfidenceBound, threshold: float) -> None:
-        check_finite(threshold=threshold)
-        super().__init__(model=bound.model)
-        self.bound = bound
-        self.threshold = threshold
+    threshold: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        threshold: float | Tensor,
+        beta: float | Tensor = 1.96**2,
+        joint: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        super().__init__(model=model)
+        bound = JointRiskUpperConfidenceBound if joint else RiskUpperConfidenceBound
+        self.bound = bound(model, environment, risk_measure, beta, posterior_transform)
+        level = torch.as_tensor(threshold)
+        if not level.isfinite().all():
+            raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+        self.register_buffer("threshold", level.to(self.bound.beta))
+        self.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
         self.bound.check_points(X)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Scores of decisions, `batch_shape x m`, from `batch_shape x m x d_x`."""
-        return (self.bound.upper(X) - self.threshold).minimum(self.threshold - self.bound.lower(X))
+        level = per_point(self.threshold, X)
+        return (self.bound.upper(X) - level).minimum(level - self.bound.lower(X))
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Set pending decisions of the bound."""

@@ -219,8 +219,7 @@ def level_set_search(
         FiniteDomain(decisions), environment, w_is_chosen, risk_measure if w_is_chosen else None
     )
     classes = ReadingOfClasses(goals, criterion, confidence, num_compared)
-    report = EnvironmentRisk(
-        RiskRecipe(risk_measure), classes, "posterior_mean_everywhere", **options
-    )
+    options = {"reporting": "posterior_mean_everywhere", **options}
+    report = EnvironmentRisk(RiskRecipe(risk_measure), classes, **options)
     method = ClassifyRisk(report, classes)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -45,6 +45,7 @@ from tests.contracts import (
     repeated_data,
 )
 from tests.devices import home
+from tests.level_sets.cases import LEVEL_SETS
 
 
 def arguments_at_home(case: AcquisitionCase) -> dict[str, Any]:
@@ -219,6 +220,7 @@ def _log_gain(model: Any, x: Tensor, w_is_chosen: bool) -> float:
 
 
 ACQUISITIONS = [
+    *LEVEL_SETS,
     knowledge_gradient_of_a_mean(w_is_chosen=False),
     knowledge_gradient_of_a_mean(w_is_chosen=True),
     acquisition(

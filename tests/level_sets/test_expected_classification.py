@@ -74,7 +74,7 @@ def test_counts_of_several_levels_are_added_up() -> None:
     known, X = model((2,)), torch.rand(2, 5, 1, dtype=torch.double)
     levels = torch.tensor([[0.7, 1.2], [0.9, 1.4]]).double()
     together = build(known, threshold=levels).evaluate(X)
-    apart = [build(known, threshold=each.unsqueeze(-1)).evaluate(X) for each in levels.mT]
+    apart = [build(known, threshold=each).evaluate(X) for each in levels.mT]
     torch.testing.assert_close(together, apart[0] + apart[1])
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 
-from botorch_risk.acquisition import JointRiskUpperConfidenceBound
+from botorch_risk.acquisition import JointRiskUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.level_sets import RiskStraddle, risk_samples
@@ -56,16 +56,15 @@ def test_a_perturbed_decision() -> None:
 
 
 def test_the_straddle_is_the_nearer_end_of_the_interval() -> None:
-    bound = JointRiskUpperConfidenceBound(model(), W, Expectation(), beta=2.0)
-    score = RiskStraddle(bound, 1.1)
-    mean, deviation = bound.mean(X), (bound.upper(X) - bound.lower(X)) / 2
-    torch.testing.assert_close(score.evaluate(X), deviation - (mean - 1.1).abs())
-    torch.testing.assert_close(score(X.unsqueeze(1)), score.evaluate(X))
-    before = score.evaluate(X)
-    score.set_X_pending(torch.tensor([[0.5]]).double())
-    assert (score.evaluate(X) < before - 1e-6).any()
+    known = model()
+    for joint in (True, False):
+        bound = JointRiskUpperConfidenceBound if joint else RiskUpperConfidenceBound
+        of_risk = bound(known, W, Expectation(), beta=2.0)
+        score = RiskStraddle(known, W, Expectation(), 1.1, beta=2.0, joint=joint)
+        ends = torch.stack([of_risk.upper(X) - 1.1, 1.1 - of_risk.lower(X)])
+        torch.testing.assert_close(score.evaluate(X), ends.amin(dim=0))
     with pytest.raises(ValueError, match="threshold"):
-        RiskStraddle(bound, torch.inf)
+        RiskStraddle(known, W, Expectation(), torch.inf)
 
 
 def test_bad_input() -> None:

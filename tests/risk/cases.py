@@ -104,6 +104,15 @@ RISK_MEASURES = [
         threshold=0.2,
     ),
     risk_measure(
+        "share_above_in_a_ball",
+        ShareAbove(threshold=0.2, under=TotalVariationBall(radius=0.5)),
+        lambda values, weights, points: oracles.total_variation_worst_case(
+            (values > 0.2).astype(float), weights, radius=0.5
+        ),
+        sees_weight_zero=True,
+        threshold=0.2,
+    ),
+    risk_measure(
         "total_variation_ball",
         TotalVariationBall(radius=0.5),
         without_points(oracles.total_variation_worst_case, radius=0.5),

@@ -295,6 +295,11 @@ _FEW = {"num_restarts": 1, "raw_samples": 4, "max_iterations": 2}
 _CVAR = ConditionalValueAtRisk(0.4)
 _BOTORCH = {"risk_level": 0.4, "reference_point": (-5.0, -5.0), "n_w": 2, "num_samples": 2}
 
+_IN_SEASON = {
+    "environment": SEASONS.environment,
+    "risk_measure": ConditionalValueAtRisk(0.2),
+    "reporting": "posterior_mean",
+}
 _FEW_COMPARED = strategies.LargestKnowledgeGradient(num_compared=6, num_candidates=16)
 STRATEGIES = [
     of_mean_and_variance(strategies.rahbo),
@@ -391,12 +396,8 @@ STRATEGIES = [
     ),
     of_mixed_contexts(strategies.sbo_kde, context_bounds=SEASONS.contexts, n_w=16),
     of_mixed_contexts(strategies.drbo_kde, context_bounds=SEASONS.contexts, n_w=16),
-    of_mixed_contexts(
-        strategies.risk_search,
-        environment=SEASONS.environment,
-        risk_measure=ConditionalValueAtRisk(0.2),
-        reporting="posterior_mean",
-    ),
+    of_mixed_contexts(strategies.risk_search, **_IN_SEASON),
+    of_mixed_contexts(strategies.level_set_search, goal=LevelSet(0.5), num_points=32, **_IN_SEASON),
     of_mixed_contexts(
         strategies.v_ucb, num_asked=4, environment=SEASONS.environment, risk_level=0.2
     ),
