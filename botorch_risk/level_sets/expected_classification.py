@@ -41,8 +41,8 @@ class ExpectedClassification(RiskLookahead):
         risk_measure: Any measure.
         X_compared: The decisions to classify, `batch_shape x P x d_x`; those that are certain add
             nothing.
-        threshold: The level h, a number or `batch_shape`; or several, `batch_shape x K`, whose counts
-            are added up.
+        threshold: The level h, a number or `batch_shape`; or several, `batch_shape x K`, whose
+            counts are added up.
         beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.
         w_is_chosen: Whether w can be chosen with a decision.
         variance_weight: The weight of the second term, >= 0.

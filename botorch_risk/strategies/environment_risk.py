@@ -34,7 +34,9 @@ Reporting = Literal[Rule, "posterior_mean_everywhere", "expected_risk_everywhere
 # From inputs `... x n x d` and outcomes `... x n x 1`, with the keyword `input_transform`.
 ModelFactory = Callable[..., SingleTaskGP]
 _EVERYWHERE = "_everywhere"
-_NUM_CANDIDATES, _NUM_COMPARED = 2048, 64  # for the regret of a recommendation
+# For the regret of a recommendation: random decisions, the best of which are compared, and as many
+# of any kind, since the best ones lie together.
+_NUM_CANDIDATES, _NUM_COMPARED = 2048, 128
 
 
 @runtime_checkable
@@ -204,7 +206,7 @@ class EnvironmentRisk(Method):
         )
 
     def regret(self, view: View) -> Tensor:
-        r"""Compared with the largest upper bounds of many random and all evaluated decisions."""
+        r"""Compared with the largest upper bounds of many decisions, and with random ones."""
         bound = view.belief
         if not isinstance(bound, RiskUpperConfidenceBound):
             raise UnsupportedError(
@@ -215,7 +217,8 @@ class EnvironmentRisk(Method):
         X = torch.cat([view.decisions, random], dim=-2)
         with torch.no_grad():
             best = bound.upper(X).topk(min(_NUM_COMPARED, X.shape[-2]), dim=-1).indices
-        compared = X.gather(-2, best.unsqueeze(-1).expand(*best.shape, X.shape[-1]))
+        best = X.gather(-2, best.unsqueeze(-1).expand(*best.shape, X.shape[-1]))
+        compared = torch.cat([best, X[..., -_NUM_COMPARED:, :]], dim=-2)
         return regret_samples(
             bound.model, bound.environment, bound.risk_measure, self.recommend(view), compared
         )

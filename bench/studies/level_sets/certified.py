@@ -13,6 +13,7 @@ import torch
 from botorch_risk_bench.experiments.problem import decision_bounds
 from torch import Tensor
 
+from bench.reproduction.tables import cell, table
 from bench.studies import stored_rows
 from bench.studies.open_benchmark.experiments import EXPERIMENTS
 from botorch_risk.acquisition import LevelSet
@@ -146,6 +147,30 @@ def rows_of(cases: list[Any], num_seeds: int, rounds: int) -> Iterator[dict[str,
     yield from (play(*case, num_seeds, rounds) for case in cases)
 
 
+def summary(path: Path) -> str:
+    r"""F1 after the last round, the paired difference, and rounds to F1 0.95 in the median."""
+    found = {(row["form"], row["risk"], row["method"]): row for row in stored_rows.read(path)}
+    shown, rows = ("straddle", "uncertainty", "x-alone"), []
+    for form in FORMS:
+        for risk in RISKS:
+            f1 = {each: torch.tensor(found[form, risk, each]["f1"]) for each in shown}
+            ends = [cell(each[-1]) for each in f1.values()]
+            difference = cell(f1["straddle"][-1] - f1["uncertainty"][-1])
+            rounds = [_rounds_to(each) for each in f1.values()]
+            rows.append([form, risk, *ends, difference, ", ".join(rounds)])
+    header = ["problem", "risk", *shown, "ours less uncertainty", "rounds to F1 0.95"]
+    wrong = [torch.tensor(found[key]["wrong"]).mean() for key in found if key[2] == "straddle"]
+    share = f"\nWrongly classified by ours, all rounds: {torch.stack(wrong).mean():.3f}"
+    return table(header, rows) + share
+
+
+def _rounds_to(f1: Tensor, enough: float = 0.95) -> str:
+    reached = f1 >= enough
+    first = reached.int().argmax(dim=0).where(reached.any(dim=0), len(f1))
+    median = int(first.median())
+    return str(EVERY * median) if median < len(f1) else f"> {EVERY * (len(f1) - 1)}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
@@ -158,6 +183,7 @@ def main() -> None:
     rows = rows_of(cases, arguments.seeds, arguments.rounds)
     for number in stored_rows.append(path, rows):
         print(f"{number} of {len(cases)}", flush=True)
+    print(summary(path))
 
 
 if __name__ == "__main__":
