@@ -55,6 +55,11 @@ class RiskMeasureCase(Case):
             return self.measure
         return self.measure.bind(SimpleNamespace(points=points))
 
+    @property
+    def needs_points(self) -> bool:
+        r"""Whether it has to be bound to points."""
+        return self.bind(self.draw()[-1]) is not self.measure
+
     def draw(
         self, *batch_shape: int, seed: int = 0, ties: bool = False, shared: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
