@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         KernelDensityEnvironment,
     )
     from botorch_risk.fit import PseudoDataMarginalLogLikelihood
+    from botorch_risk.level_sets import ExpectedClassification
     from botorch_risk.models import MeanVarianceGP
     from botorch_risk.posterior import DomainPosterior
     from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
@@ -84,6 +85,7 @@ _FOLDERS = {
     "TruncatedVarianceReduction": "acquisition",
     "LogRiskAverseKnowledgeGradient": "repeats",
     "select_value": "acquisition",
+    "ExpectedClassification": "level_sets",
     "ConstrainedUpperConfidenceBound": "constraints",
     "RiskConstraint": "constraints",
     "DiscreteEnvironment": "environments",
@@ -102,6 +104,7 @@ __all__ = [
     "ConstrainedUpperConfidenceBound",
     "DiscreteEnvironment",
     "DomainPosterior",
+    "ExpectedClassification",
     "InputPerturbation",
     "KernelDensityEnvironment",
     "LogRiskAverseKnowledgeGradient",

@@ -92,7 +92,7 @@ class ExpectedClassification(RiskLookahead):
         level = torch.as_tensor(threshold, dtype=torch.double)
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-        self.register_buffer("threshold", level.to(self.X_compared))
+        self.register_buffer("threshold", level.to(self.X_compared).clone())
         self.variance_weight = variance_weight
 
     def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:

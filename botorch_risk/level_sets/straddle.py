@@ -68,7 +68,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         level = torch.as_tensor(threshold)
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-        self.register_buffer("threshold", level.to(self.bound.beta))
+        self.register_buffer("threshold", level.to(self.bound.beta).clone())
         self.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:

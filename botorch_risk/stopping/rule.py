@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_nonnegative, check_probability
+from botorch_risk.arguments import as_floating, check_counts, check_nonnegative, check_probability
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,10 @@ def can_stop(
 
     A rule that looks in every round has many chances to be wrong: the probability of an error is
     spent over the rounds, `delta_t = 6 delta / (pi t)^2`, or `delta / horizon` if it is known how
-    often one will look. The probabilistic regret bound of [Wilson2024stopping]_; they hold as far
-    as the model is right, hyperparameters included.
+    often one will look. The probabilistic regret bound of [Wilson2024stopping]_. They hold as far
+    as the model is right, hyperparameters included: with hyperparameters learnt from few readings
+    the gap was too small in a quarter of rounds and more, so that it should not end an experiment
+    by itself.
 
     Args:
         regret: Samples, `R x S`, as `regret_samples` gives.
@@ -51,6 +53,7 @@ def can_stop(
         >>> can_stop(regret, epsilon=0.05, delta=0.05, t=1).can_stop
         tensor([ True, False])
     """
+    regret = as_floating(regret, "regret")
     check_nonnegative(epsilon=epsilon)
     check_probability(delta=delta)
     check_counts(t=t)

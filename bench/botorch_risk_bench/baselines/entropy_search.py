@@ -15,6 +15,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
+from botorch_risk.gradients import require_gradients
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.strategies.method import View
 from botorch_risk.strategies.strategy import Strategy
@@ -132,6 +133,7 @@ class PredictiveEntropy(Score):
         return torch.stack(found).to(view.space.domain)
 
     def _of(self, view: View, row: int) -> AcquisitionFunction:
+        require_gradients("qPredictiveEntropySearch")
         # BoTorch draws optima on the CPU alone.
         model = view.method.model_of(view, row).cpu()  # type: ignore[attr-defined]
         optima, _ = get_optimal_samples(

@@ -8,7 +8,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import Goal, LevelSetGoal
-from botorch_risk.arguments import check_counts, check_positive, check_probability
+from botorch_risk.arguments import as_floating, check_counts, check_positive, check_probability
 
 # A variance is at its target when it exceeds it by rounding alone.
 _ROUNDING = 1e-12
@@ -51,6 +51,7 @@ def covering_cost(
         1.0
     """
     covariance, noise, cost = _checked(covariance, noise, cost)
+    within = torch.as_tensor(within, device=covariance.device)
     if within.shape != covariance.shape[:1] or within.dtype != torch.bool:
         raise BotorchTensorDimensionError(
             f"Expected `within` to be {len(covariance)} booleans. Got {within.dtype} "
@@ -144,6 +145,7 @@ def cost_bounds(
         (2, True)
     """
     covariance, noise, cost = _checked(covariance, noise, cost)
+    values = as_floating(values, "values").to(covariance)
     if values.shape != covariance.shape[:1]:
         raise BotorchTensorDimensionError(
             f"Expected {len(covariance)} `values`. Got shape {tuple(values.shape)}."
@@ -181,7 +183,10 @@ def cost_bounds(
 
 def _checked(covariance: Tensor, noise: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r"""In float64, noise and cost `|D| x K`."""
-    covariance, noise, cost = (each.detach().double() for each in (covariance, noise, cost))
+    covariance, noise, cost = (
+        as_floating(each, name).detach().double()
+        for name, each in {"covariance": covariance, "noise": noise, "cost": cost}.items()
+    )
     noise, cost = (each.unsqueeze(-1) if each.dim() == 1 else each for each in (noise, cost))
     size = covariance.shape[-1]
     if covariance.shape != (size, size) or noise.shape[:1] != (size,) or noise.shape != cost.shape:

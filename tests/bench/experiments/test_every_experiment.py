@@ -13,7 +13,10 @@ from botorch_risk_bench.experiments.problem import (
 )
 from botorch_risk_bench.experiments.registry import experiments
 
-DECISIONS = {"noise-levels": 2}  # columns of the decision, before those that a strategy sets
+DECISIONS = {
+    "noise-levels": 2,
+    "noise-levels-functions": 2,
+}  # columns of the decision, before those that a strategy sets
 
 
 @pytest.mark.parametrize("name", experiments())

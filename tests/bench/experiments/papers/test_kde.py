@@ -31,7 +31,7 @@ def test_the_experiments_of_the_papers_table_are_not_among_those_that_anybody_ca
     own = kde.portfolio("portfolio.csv")  # the file is read when a problem is built
     assert [each.name for each in own] == ["portfolio-normal", "portfolio-uniform"]
     assert get_experiment("portfolio-normal", own) is own[0]
-    with pytest.raises(ValueError, match="Got name='portfolio-normal'"):
+    with pytest.raises(ValueError, match="not found: 'portfolio-normal'"):
         get_experiment("portfolio-normal")
 
 
