@@ -116,8 +116,8 @@ def draw_band(
         x: Where they are, `T`.
         mean: `T`.
         half_width: Of the interval, `T`.
-        label: As of `draw_mean`.
-        shown: As of `draw_mean`.
+        label: As in `draw_mean`.
+        shown: As in `draw_mean`.
     """
     label = label.removesuffix("-paper")
     color, line = LOOKS[label]

@@ -233,7 +233,7 @@ def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
     r"""The inputs of one value of W for each decision, `batch_shape x m x d`.
 
     Args:
-        inputs: As of `Environment.expand`, `... x m x n_w x d`; replicates may share them.
+        inputs: As in `Environment.expand`, `... x m x n_w x d`; replicates may share them.
         index: Which value, `batch_shape x m`.
     """
     inputs = inputs.expand(*index.shape, *inputs.shape[-2:])

@@ -79,12 +79,12 @@ def cross_validated_radius(
     The smallest radius for which a share `coverage` of the balls round what was kept hold
     the distribution of what was left out: half of the values at random, again and again, or one
     group after the other. A half knows less than all values do: for independent values the
-    radius exceeds that of `bootstrap_radius`, about twice for a distance and four times for a
+    radius exceeds the one from `bootstrap_radius`, about twice for a distance and four times for a
     divergence. Groups, such as years, show how much they differ, so that the ball holds another
     like them; a shift that no group shows is not in it.
 
     Args:
-        ball: As of `bootstrap_radius`, and `observed`, `contexts` and `coverage` too.
+        ball: As in `bootstrap_radius`, like `observed`, `contexts` and `coverage`.
         observed: Values of W, `t x d_w`.
         contexts: How the distribution is learnt.
         coverage: Probability, in (0, 1).
@@ -94,7 +94,7 @@ def cross_validated_radius(
 
     Raises:
         BotorchTensorDimensionError: If `observed` is not `t x d_w`, or `groups` not `t`.
-        InputDataError: As of `bootstrap_radius`, or if there are fewer than two values or groups.
+        InputDataError: As in `bootstrap_radius`, or if there are fewer than two values or groups.
         ValueError: If `coverage` or `num_splits` is out of its range.
 
     Example:
@@ -152,7 +152,7 @@ def _learnt(ball: Ball, contexts: ObservedContexts, samples: Tensor) -> tuple[Te
     points = environment.points[:1]
     if not torch.equal(environment.points, points.expand_as(environment.points)):
         raise InputDataError(
-            "Expected distributions on the same points, such as those of an `EmpiricalGrid` or of "
+            "Expected distributions on the same points, such as an `EmpiricalGrid` makes or "
             '`KernelDensityEnvironment(rule="quadrature")`. Got points that depend on the sample.'
         )
     return environment.weights, ball.bind(_Points(points[0]))

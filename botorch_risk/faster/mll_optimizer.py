@@ -48,7 +48,7 @@ def fit_gpytorch_mll_closed_form(
     Args:
         mll: The loss, in training mode.
         closure: BoTorch's slot for a loss with gradients, which the closed form refuses.
-        rough_start: As of `fit_exact_gp`, and so are the next two; pass them by
+        rough_start: As in `fit_exact_gp`, and so are the next two; pass them by
             `optimizer_kwargs`.
         max_iterations: The most steps from a start.
         tolerance: The largest entry of the gradient per point of a start that has converged.

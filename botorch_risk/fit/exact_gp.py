@@ -180,8 +180,8 @@ def fit_loss(
             of these data, `R x n`, or None.
         observed: The mask that the user gave, which BoTorch does not accept.
         rougher: The factors from the first start to a second one; None for no second start.
-        num_restarts: As of `fit_exact_gp`, like the other arguments.
-        hope: As of `minimize_rows`, for starts beside one that goes on from a previous fit.
+        num_restarts: As in `fit_exact_gp`, like the other arguments.
+        hope: As in `minimize_rows`, for starts next to one that goes on from a previous fit.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)

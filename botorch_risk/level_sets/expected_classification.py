@@ -26,7 +26,7 @@ class ExpectedClassification(RiskLookahead):
                       c_p = sqrt(beta (v_p - s_p^2))
 
     A decision is classified once the interval of its risk, `a_p +- sqrt(beta v_p)`, does not hold
-    the level h. One reading moves its centre by `s_p Z` and takes `s_p^2` from its variance; see
+    the level h. One reading moves its centre by `s_p Z` and reduces its variance by `s_p^2`; see
     `RiskLookahead`, which describes the other arguments and the errors. After (3.2) of
     [Inatsu2021drlse]_, who count decisions above the level only and step through the outcomes of
     the reading; here any measure of risk has a closed form, as far as its posterior is normal.

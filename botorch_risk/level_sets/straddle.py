@@ -19,7 +19,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
 
         score(x) = min(upper(x) - h, h - lower(x))
 
-    The straddle [Bryan2008straddle]_ on bounds of any risk. Those of the risk itself make it
+    The straddle [Bryan2008straddle]_ on bounds of any risk. With joint bounds it is
     `sqrt(beta) sd[risk] - |E[risk] - h|`. It looks at no reading: `select_value` chooses w for the
     decision. Single-outcome, q = 1: use `sequential=True` for a batch.
 
@@ -29,8 +29,8 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         risk_measure: Any measure.
         threshold: The level h, a number or `batch_shape`.
         beta: Squared width of the interval, >= 0, a number or `batch_shape`; 3.84 is 95 %.
-        joint: Whether the bounds are those of the risk under the joint posterior over W
-            (`JointRiskUpperConfidenceBound`), or the risk of pointwise bounds, which is wider.
+        joint: Whether to bound the risk under the joint posterior over W
+            (`JointRiskUpperConfidenceBound`), or by pointwise bounds, which are wider.
         posterior_transform: Reduces the outputs of the model to one, or flips its sign.
         X_pending: `batch_shape x n' x d_x` decisions under evaluation.
 

@@ -31,7 +31,7 @@ def without_wrong_readings(
 
     Args:
         data: With readings.
-        limit: As of `drop_wrong_readings`; nothing is dropped if it is None.
+        limit: As in `drop_wrong_readings`; nothing is dropped if it is None.
         kind: The class of the model.
         options: Of the model; of modules, which a fit changes, each fit has copies.
 

@@ -188,7 +188,7 @@ class ProductMarginals:
         index = index.unsqueeze(-1)
         k_w = _rows(factors.coordinates, index) @ factors.basis  # batch_shape x m x n
         k, variance = k_x * k_w, variance.gather(-1, index)
-        # As of `bound_and_gradient`: 0 of a variance that was clamped.
+        # As in `bound_and_gradient`: 0 of a variance that was clamped.
         share = (outcome.prior * width).div(variance.sqrt())
         share.masked_fill_(variance <= factors.least_variance(X.dtype), 0.0)
         pull = (k @ cache.factor.mT) @ cache.factor

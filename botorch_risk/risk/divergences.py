@@ -23,7 +23,7 @@ def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius:
         argmin_q {sum_j q_j values_j : sum_j q_j log(q_j / weights_j) <= radius}
         = weights exp(-values / multiplier), normalised
 
-    Source: [Husain2023divergences]_, Theorem 1, whose dual has a closed form but for one
+    Source: [Husain2023divergences]_, Theorem 1, whose dual has a closed form except for one
     multiplier, which a search of a fixed number of steps brackets. The two ends of the bracket
     are mixed so that the distribution is in the ball; its expectation exceeds the minimum by less
     than 1e-8 of the range of the values.

@@ -35,7 +35,7 @@ def wasserstein_worst_distribution(
         = max_price {sum_i weights_i min_j (values_j + price distances_ij) - price radius}
 
     where W is the Wasserstein distance of order 1: the least mean distance over which
-    probability has to travel. All points can receive it, those of weight 0 too. Source: the dual
+    probability has to travel. All points can receive it, also points of weight 0. Source: the dual
     of [Gao2023wasserstein]_, Theorem 1, on finitely many points. It is concave and piecewise linear
     in the price: the plans at two prices on either side of the best one are mixed so that the
     distribution is in the ball. Its expectation exceeds the minimum by less than 1e-8 of the range
@@ -153,7 +153,7 @@ class _Line:
         return torch.zeros_like(rows).scatter(-1, order, rows)
 
     def cheapest(self, costs: Tensor, price: Tensor) -> tuple[Tensor, Tensor]:
-        r"""As of `_Pairs`."""
+        r"""As in `_Pairs`."""
         points = self.points.reshape(-1, 1, costs.shape[-1])
         along = price * points
         below, lower = (costs - along).cummin(dim=-1)
@@ -311,7 +311,7 @@ class WassersteinRegularization(RiskMeasure):
 
     Args:
         radius: In the unit of the distances.
-        metric: As of `WassersteinBall`.
+        metric: As in `WassersteinBall`.
 
     Raises:
         ValueError: If the radius is negative or not finite.

@@ -32,7 +32,7 @@ class ReadingOfClasses:
     Args:
         goals: The levels.
         criterion: `"classified"` looks one reading ahead and counts the decisions that it is
-            expected to classify, `ExpectedClassification`; `"straddle"` takes the decision whose
+            expected to classify, `ExpectedClassification`; `"straddle"` chooses the decision whose
             interval reaches farthest across a level, then the value of W whose reading most reduces
             the variance of its risk.
         confidence: With what probability a decision is in its class.

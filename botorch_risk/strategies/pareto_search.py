@@ -367,7 +367,7 @@ def pareto_search(
         constraints: What has to hold, for outcomes of number 0, 1, and so on.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
-        acquisition: As of `risk_search`, for several outcomes.
+        acquisition: As in `risk_search`, for several outcomes.
             Default: `HypervolumeImprovement(reference_point)`.
         max_iterations: Iterations of the acquisition optimiser.
         w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,

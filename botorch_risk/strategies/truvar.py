@@ -275,8 +275,8 @@ class TruncateVariance(Sampler):
         candidates: Which points may be sampled.
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
-        prefilter: How many points may be sampled at most: those of the largest upper confidence
-            bound among the candidates (Appendix A). Default: all.
+        prefilter: How many points may be sampled at most, the ones with the largest upper
+            confidence bound among the candidates (Appendix A). Default: all.
         anywhere: Whether to sample between the points of the domain too, in the box round it,
             where the acquisition is maximised from its best points. The sum stays over the domain,
             whose points represent a continuous one (Appendix A, "Continuous domains").

@@ -236,7 +236,7 @@ def expected_regret_reduction(
     return score.reshape(*posterior.batch_shape, size)
 
 
-@documented("noise=1e-4, num_initial=4", 1, options="Those of `take_best`.")
+@documented("noise=1e-4, num_initial=4", 1, options="Further arguments of `take_best`.")
 def expected_improvement_search(
     domain: Tensor, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
@@ -268,7 +268,7 @@ class ExpectedImprovement(Score):
     1,
     fraction="Of the theory's squared width, > 0.",
     delta="Probability, in (0, 1), that some bound fails; the paper gives none.",
-    options="Those of `take_best`.",
+    options="Further arguments of `take_best`.",
 )
 def upper_confidence_bound_search(
     domain: Tensor,
@@ -319,7 +319,7 @@ class TheoryBound(Score):
         return (self.fraction * theory).sqrt().unsqueeze(-1)
 
 
-@documented("noise=1e-4, num_initial=4", 1, options="Those of `take_best`.")
+@documented("noise=1e-4, num_initial=4", 1, options="Further arguments of `take_best`.")
 def minimum_regret_search(domain: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""The least expected regret of the recommended point, one sample ahead.
 
@@ -384,7 +384,9 @@ class RegretReductionAnywhere:
 _SETS = ("unclassified", "high", "low")
 
 
-@documented("noise=1e-4, threshold=0.5, num_initial=4", 1, options="Those of `take_best`.")
+@documented(
+    "noise=1e-4, threshold=0.5, num_initial=4", 1, options="Further arguments of `take_best`."
+)
 def straddle_search(
     domain: Tensor,
     seeds: int | Sequence[int],
@@ -430,7 +432,9 @@ class StraddleScore(Score):
         return posterior.mean - reach, posterior.mean + reach
 
 
-@documented("noise=1e-4, threshold=0.5, num_initial=4", 1, options="Those of `take_best`.")
+@documented(
+    "noise=1e-4, threshold=0.5, num_initial=4", 1, options="Further arguments of `take_best`."
+)
 def gchk(
     domain: Tensor,
     seeds: int | Sequence[int],
@@ -478,7 +482,7 @@ class Unclassified(Score):
         return self.of(view, posterior, noise).where(view.state["unclassified"], -torch.inf)
 
 
-@documented("noise=1e-4, num_initial=4", 1, options="Those of `take_best`.")
+@documented("noise=1e-4, num_initial=4", 1, options="Further arguments of `take_best`.")
 def maximum_variance_search(domain: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""Uncertainty sampling, the paper's VAR: the point of largest posterior variance.
 

@@ -29,7 +29,7 @@ _PART = 2**9  # points of the domain that are valued at once
     "noise=1e-4, num_initial=4",
     1,
     batch_size="The number of points of a round, 1.",
-    options="Those of `take_best`.",
+    options="Further arguments of `take_best`.",
 )
 def max_value_entropy_search(
     domain: Tensor, seeds: int | Sequence[int], *, batch_size: int = 1, **options: Any
@@ -65,7 +65,7 @@ class MaxValueEntropy(Score):
     1,
     num_optima="Sampled maximisers that the entropy is over.",
     batch_size="The number of points of a round, 1.",
-    options="Those of `take_best`.",
+    options="Further arguments of `take_best`.",
 )
 def predictive_entropy_search(
     domain: Tensor,

@@ -26,7 +26,9 @@ from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented
 
 
-@documented("num_repeats=4, risk_aversion=1.0, num_initial=4", 1, options="Those of `rahbo`.")
+@documented(
+    "num_repeats=4, risk_aversion=1.0, num_initial=4", 1, options="Further arguments of `rahbo`."
+)
 def heteroscedastic_gp_ucb(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
@@ -45,7 +47,9 @@ def risk_neutral(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAc
     return risk_averse(model, t, replace(weights, risk_aversion=0.0))
 
 
-@documented("num_repeats=4, risk_aversion=1.0, num_initial=4", 1, options="Those of `rahbo`.")
+@documented(
+    "num_repeats=4, risk_aversion=1.0, num_initial=4", 1, options="Further arguments of `rahbo`."
+)
 def mean_variance_log_nei(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:

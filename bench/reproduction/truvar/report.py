@@ -301,7 +301,7 @@ def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
         f"log10 of the regret, at least {RESOLVED:g}": lambda label, values, t: cell(
             logarithm(values, t)
         ),
-        f"The same minus that of {REFERENCE}, paired": difference,
+        f"The same, minus {REFERENCE}, paired": difference,
         f"Functions on which {REFERENCE} has the smaller regret": ahead,
     }
     page = [f"### {ANYWHERE}: regret\n"]

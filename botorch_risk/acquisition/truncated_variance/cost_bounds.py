@@ -81,7 +81,7 @@ class CostBounds(NamedTuple):
     r"""What TRUVAR may cost until it is accurate to epsilon.
 
     Attributes:
-        epoch_costs: `C_(1), C_(2), ...`, Eq. (13); those of `GuaranteedWidth`.
+        epoch_costs: `C_(1), C_(2), ...`, Eq. (13), the argument of `GuaranteedWidth`.
         squared_widths: `beta_(1), beta_(2), ...`, Eq. (14).
         total: `C_epsilon`, their sum, Eq. (15).
     """
@@ -114,9 +114,9 @@ def cost_bounds(
     Theorem 3.1 of [Bogunovic2016truvar]_: run with `GuaranteedWidth(delta, epoch_costs, c_min)`,
     the same `eta`, `r` and `slack`, TRUVAR is accurate to epsilon (Definition 3.1) once it has
     cost `total`, with probability `1 - delta`, if the variance reduction is submodular. The sets
-    `M_(i)` are those of Eqs. (9) and (10), the points of the true function near its maximum or
-    its level, so that this is for studies and not for a search. `C*` is that of greedy covering,
-    `covering_cost`. As the two equations of an epoch ask for each other, C grows from `c_max`
+    `M_(i)` follow Eqs. (9) and (10): the points of the true function near its maximum or
+    its level, so that this is for studies and not for a search. `C*` is the cost of greedy
+    covering, `covering_cost`. As the two equations of an epoch ask for each other, C grows from `c_max`
     until both hold. `eta_(0)` is infinite: there is one epoch at least.
 
     Args:
