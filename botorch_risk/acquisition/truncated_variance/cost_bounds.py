@@ -114,9 +114,9 @@ def cost_bounds(
     Theorem 3.1 of [Bogunovic2016truvar]_: run with `GuaranteedWidth(delta, epoch_costs, c_min)`,
     the same `eta`, `r` and `slack`, TRUVAR is accurate to epsilon (Definition 3.1) once it has
     cost `total`, with probability `1 - delta`, if the variance reduction is submodular. The sets
-    `M_(i)` follow Eqs. (9) and (10): the points of the true function near its maximum or
-    its level, so that this is for studies and not for a search. `C*` is the cost of greedy
-    covering, `covering_cost`. As the two equations of an epoch ask for each other, C grows from `c_max`
+    `M_(i)` follow Eqs. (9) and (10): the points of the true function near its maximum or its level,
+    so that this is for studies and not for a search. `C*` is the cost of greedy covering,
+    `covering_cost`. As the two equations of an epoch ask for each other, C grows from `c_max`
     until both hold. `eta_(0)` is infinite: there is one epoch at least.
 
     Args:
