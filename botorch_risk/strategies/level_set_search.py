@@ -62,34 +62,43 @@ class ReadingOfClasses:
             )
 
     def __call__(self, turn: Turn) -> Tensor:
-        bound: Any = turn.bound
         listed: Any = turn.space.box
         domain: Tensor = listed.domain
-        samples = self.samples(bound, domain)  # R x |D| x S
+        samples = self.samples(turn.bound, domain)  # R x |D| x S
         mean, deviation = samples.mean(dim=-1), samples.std(dim=-1, correction=0)
         deviation = deviation.clamp_min(torch.finfo(deviation.dtype).tiny)
         levels = torch.cat([goal.level(mean) for goal in self.goals], dim=-1)  # R x K
         distance = (mean.unsqueeze(-2) - levels.unsqueeze(-1)).abs().amin(dim=-2)
-        width = float(torch.special.ndtri(torch.tensor(self.confidence, dtype=torch.double)))
         if self.criterion == "straddle":
-            best = (width * deviation - distance).argmax(dim=-1)
+            best = (self._width * deviation - distance).argmax(dim=-1)
             X = domain[best].unsqueeze(-2)
             return turn.space.row(X, largest_reduction(turn, X)) if turn.space.w_is_chosen else X
         number = min(self.num_compared, len(domain))
-        compared = domain[(distance / deviation).topk(number, dim=-1, largest=False).indices]
+        least_certain = (distance / deviation).topk(number, dim=-1, largest=False).indices
+        return self._look_ahead(turn, domain[least_certain], levels)
+
+    @property
+    def _width(self) -> float:
+        r"""Of the interval outside of which a normal risk lies on one side with confidence."""
+        confidence = torch.tensor(self.confidence, dtype=torch.double)
+        return float(torch.special.ndtri(confidence))
+
+    def _look_ahead(self, turn: Turn, compared: Tensor, levels: Tensor) -> Tensor:
+        r"""The decision of `R x P x d_x` whose reading is expected to classify most of them."""
+        bound: Any = turn.bound
         score = ExpectedClassification(
             bound.model,
             bound.environment,
             bound.risk_measure,
             compared,
             levels,
-            beta=width**2,
+            beta=self._width**2,
             w_is_chosen=turn.space.w_is_chosen,
             X_pending=bound.X_pending,
         )
         with torch.no_grad():
             best = score.evaluate(compared).argmax(dim=-1)
-        X = compared.gather(-2, best[:, None, None].expand(-1, 1, domain.shape[-1]))
+        X = compared.gather(-2, best[:, None, None].expand(-1, 1, compared.shape[-1]))
         return turn.space.row(X, score.best_value(X)) if turn.space.w_is_chosen else X
 
     def classify(self, bound: Any, domain: Tensor) -> Classification:
