@@ -33,9 +33,9 @@ def can_stop(
     A rule that looks in every round has many chances to be wrong: the probability of an error is
     spent over the rounds, `delta_t = 6 delta / (pi t)^2`, or `delta / horizon` if it is known how
     often one will look. The probabilistic regret bound of [Wilson2024stopping]_. They hold as far
-    as the model is right, hyperparameters included: with hyperparameters learnt from few readings
-    the gap was too small in a quarter of rounds and more, so that it should not end an experiment
-    by itself.
+    as the model is right, hyperparameters included. Learnt from few readings these are not: in 40
+    runs on two certified problems the 95 % gap held the regret in half right after the initial
+    design, and in 80 to 95 % from the fifth round on.
 
     Args:
         regret: Samples, `R x S`, as `regret_samples` gives.
