@@ -29,6 +29,11 @@ def steady() -> Iterator[None]:
         _known.reset(token)
 
 
+def memory() -> dict[Hashable, Any] | None:
+    r"""What is kept until the end of the present block, by names; None outside of blocks."""
+    return None if torch.compiler.is_compiling() else _known.get()
+
+
 def is_known(key: Hashable) -> bool:
     r"""Whether `remember` was called with this key in the present block."""
     known = _known.get()
@@ -54,7 +59,7 @@ def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
         key: Its name, and `kept` what has to live as long, both as of `remember`.
         look: Looks at values, which makes the host wait for a device.
     """
-    known = None if torch.compiler.is_compiling() else _known.get()
+    known = memory()
     if known is None:
         return None
     if key not in known:

@@ -1,8 +1,8 @@
 r"""The devices that are there, and the one that the present test runs on.
 
 A test that asks for `device`, or that is marked `every_device`, runs on each of them: on the CPU,
-on the second device of `tests/second_device.py`, and on a GPU if there is one, under the mark
-`gpu`. Such a test makes its tensors on `home()`.
+on a GPU if there is one, under the mark `gpu`, and else on the second device of
+`tests/second_device.py`. Such a test makes its tensors on `home()`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ _present = [_CPU]
 def available_devices(gpu: bool) -> list[object]:
     r"""The devices as parameters of a test, each with its mark."""
     cuda = pytest.param(torch.device("cuda:0"), marks=pytest.mark.gpu)
-    return [_CPU, SIM, *([cuda] if gpu else [])]
+    return [_CPU, cuda if gpu else SIM]
 
 
 DEVICES = available_devices(torch.cuda.is_available())

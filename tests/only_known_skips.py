@@ -5,7 +5,7 @@ r"""A plugin of pytest: a skip for want of anything but a GPU or the papers' tab
 
 import pytest
 
-KNOWN_REASONS = ("needs a GPU", "needs the papers' table")
+KNOWN_REASONS = ("needs a GPU", "needs the second device", "needs the papers' table")
 
 
 class SkipCounter:

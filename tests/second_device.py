@@ -15,17 +15,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils.backend_registration import (
     _DummyBackendModule,
     _setup_privateuseone_for_python_backend,
 )
+
+from botorch_risk.recorded import RECORDERS
 
 
 class _SimModule(_DummyBackendModule):
@@ -38,8 +41,14 @@ class _SimModule(_DummyBackendModule):
         torch.random.default_generator.set_state(state)
 
 
-_setup_privateuseone_for_python_backend("sim", backend_module=_SimModule())
-SIM = torch.device("sim:0")
+# PyTorch's autograd knows one accelerator for each process: next to a GPU there is no other.
+IS_THERE = not torch.cuda.is_available()
+if IS_THERE:
+    _setup_privateuseone_for_python_backend("sim", backend_module=_SimModule())
+SIM = torch.device("sim:0" if IS_THERE else "meta")
+only_without_gpu = pytest.mark.skipif(
+    not IS_THERE, reason="needs the second device, which no process has next to a GPU"
+)
 
 # Allocations and other changes of metadata launch no kernel; nor do views, which say so themselves.
 _WITHOUT_KERNEL = {
@@ -148,6 +157,33 @@ class SimTensor(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _restored, (self.raw, self.requires_grad, isinstance(self, torch.nn.Parameter))
+
+
+class SimGraph:
+    r"""A recording there: it may do what a CUDA graph may, and is one launch when it is repeated.
+
+    What is recorded counts as if it were launched, for so it keeps the host busy.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], X: Tensor) -> None:
+        self._function = function
+        with counted() as count:
+            function(X)
+        if count.synchronisations or count.bytes_to_device:
+            raise RuntimeError(f"operation not permitted when stream is capturing: {count}")
+
+    def __call__(self, X: Tensor) -> Tensor:
+        counts = _COUNTS.copy()
+        _COUNTS.clear()
+        try:
+            return self._function(X)
+        finally:
+            _COUNTS.extend(counts)
+            for count in counts:
+                count.launches += 2  # one of them for the input
+
+
+RECORDERS["sim"] = SimGraph
 
 
 def _restored(raw: Tensor, requires_grad: bool, is_parameter: bool) -> Tensor:

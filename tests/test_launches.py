@@ -21,7 +21,9 @@ from botorch_risk.fit import fit_exact_gp
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import robust
-from tests.second_device import SIM, Count, counted
+from tests.second_device import SIM, Count, counted, only_without_gpu
+
+pytestmark = only_without_gpu
 
 
 def unit(d: int) -> Tensor:

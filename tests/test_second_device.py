@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 
 from tests.devices import DEVICES, at, available_devices, home, mark_most_of_the_second_device_slow
-from tests.second_device import SIM, Count, SimTensor, counted
+from tests.second_device import SIM, Count, SimTensor, counted, only_without_gpu
+
+pytestmark = only_without_gpu
 
 
 def there(*values: float) -> Tensor:
@@ -143,11 +145,10 @@ def test_bytes_of_transfers_are_counted_and_where_the_host_waits() -> None:
 
 
 def test_every_device_that_is_there_is_tested_and_a_gpu_under_its_mark() -> None:
-    assert DEVICES[:2] == [torch.device("cpu"), SIM]
-    *_, gpu = available_devices(gpu=True)
-    assert gpu.values == (torch.device("cuda:0"),)
+    assert DEVICES == available_devices(gpu=False) == [torch.device("cpu"), SIM]
+    cpu, gpu = available_devices(gpu=True)
+    assert (cpu, gpu.values) == (torch.device("cpu"), (torch.device("cuda:0"),))
     assert [mark.name for mark in gpu.marks] == ["gpu"]
-    assert len(DEVICES) == 2 + torch.cuda.is_available()
 
 
 def test_home_is_the_device_of_the_block() -> None:

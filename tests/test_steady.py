@@ -7,7 +7,7 @@ from botorch.exceptions.errors import InputDataError
 from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.risk import Expectation, ValueAtRisk
 from botorch_risk.steady import is_known, may_look, once, remember, steady
-from tests.second_device import SIM, counted
+from tests.second_device import SIM, counted, only_without_gpu
 from tests.waves import model_of
 
 
@@ -21,6 +21,7 @@ def test_what_is_remembered_ends_with_the_outermost_block() -> None:
     assert not is_known("key")
 
 
+@only_without_gpu
 def test_a_model_is_compared_with_its_factors_once_in_a_block_and_after_it_again() -> None:
     model = model_of().to(SIM)
     predictor, x = MarginalPredictor(model), torch.rand(3, 2, dtype=torch.double).to(SIM)
@@ -35,6 +36,7 @@ def test_a_model_is_compared_with_its_factors_once_in_a_block_and_after_it_again
     assert (predictor(x).mean - before).abs().max() > 0.01
 
 
+@only_without_gpu
 def test_values_are_looked_at_outside_of_blocks_and_on_a_cpu() -> None:
     here = torch.ones(2)
     assert may_look(here) and may_look(here.to(SIM))
@@ -42,6 +44,7 @@ def test_values_are_looked_at_outside_of_blocks_and_on_a_cpu() -> None:
         assert may_look(here) and not may_look(here.to(SIM))
 
 
+@only_without_gpu
 def test_rows_that_are_not_finite_are_nan_without_a_look() -> None:
     weights = torch.tensor([0.5, 0.5], dtype=torch.double, device=SIM)
     values = torch.tensor([[1.0, 2.0], [torch.nan, 1.0]], dtype=torch.double, device=SIM)

@@ -11,6 +11,7 @@ from torch import Tensor
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_nonnegative
 from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
 from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
+from botorch_risk.matrices import squared_differences
 from botorch_risk.seeding import as_seeds
 
 SUM_TOLERANCE = 1e-5  # of probabilities, which may come in float32; they are divided by their sum
@@ -115,8 +116,8 @@ class EmpiricalGrid(IndependentEnvironment):
             raise BotorchTensorDimensionError(
                 f"Expected `grid` to have shape `n_w x {observed.shape[-1]}`. Got {grid.shape=}."
             )
-        exact = "donot_use_mm_for_euclid_dist"  # otherwise rounding decides between ties
-        distances = torch.cdist(observed.double(), grid.to(observed).double(), compute_mode=exact)
+        # By a matrix product rounding would decide between ties.
+        distances = squared_differences(observed.double(), grid.to(observed).double())
         nearest = distances.argmin(dim=-1)
         counts = torch.zeros(*observed.shape[:-2], len(grid)).to(observed)
         counts.scatter_add_(-1, nearest, torch.ones_like(nearest).to(counts))

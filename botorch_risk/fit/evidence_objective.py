@@ -20,6 +20,7 @@ from botorch_risk.fit.laplace_evidence import (
 )
 from botorch_risk.fit.objective import MarginalLikelihoodObjective, lengthscale_gradient
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError
+from botorch_risk.matrices import squared_differences
 from botorch_risk.posterior.kernels import correlation_and_slope
 
 # The log ratio of a lengthscale of the noise to the mean's: one shift, of prior mean
@@ -286,8 +287,7 @@ class _Kernel:
         outputscale = named.get("outputscale", torch.ones_like(values[:, :1])).squeeze(-1)
         Z = processes.inputs[which][index] / lengthscale.unsqueeze(-2)
         Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
-        distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
-        correlation, slope = correlation_and_slope(distance.square_(), parts.nu)
+        correlation, slope = correlation_and_slope(squared_differences(Z, Z), parts.nu)
         covariance = outputscale[:, None, None] * correlation
         covariance += variance[:, None, None]
         return cls(

@@ -34,6 +34,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_risk.matrices import inverse_of_factored
+
 # The most that a log noise variance may move in one step: the likelihood is an exponential in it.
 MAX_STEP = 2.0
 # Where a step is shorter than this the search for a fit ends, before it: the value is off by its
@@ -142,7 +144,7 @@ class LogLikelihood:
         covariance = self._covariance.clone()
         covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
         factor, info = torch.linalg.cholesky_ex(covariance)
-        precision = torch.cholesky_inverse(factor)
+        precision = inverse_of_factored(factor)
         weights = (precision @ data.means.unsqueeze(-1)).squeeze(-1)
         spread = data.squares * (-h).exp()
         leverage = noise * precision.diagonal(dim1=-2, dim2=-1)
@@ -305,7 +307,7 @@ def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidenc
     balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
     factor, _ = torch.linalg.cholesky_ex(balanced)
     log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    M = torch.cholesky_inverse(factor) * root.unsqueeze(-1) * root.unsqueeze(-2)  # (W^-1 + C)^-1
+    M = inverse_of_factored(factor) * root.unsqueeze(-1) * root.unsqueeze(-2)  # (W^-1 + C)^-1
     # What the variance of h given the readings adds to the derivatives of the weights.
     variance = C.diagonal(dim1=-2, dim2=-1) - ((C @ M) * C).sum(-1)
     p = part.leverage

@@ -3,7 +3,8 @@ r"""The loss of a batched fit: GPyTorch's marginal likelihood over log-hyperpara
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,10 @@ from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
 from botorch_risk.fit.priors import log_density, normal_precision
+from botorch_risk.fit.selected_rows import SelectedRows
+from botorch_risk.matrices import inverse_of_factored, squared_differences
 from botorch_risk.posterior.kernels import correlation_and_slope
+from botorch_risk.recorded import Recorded, are_recorded
 from botorch_risk.steady import may_look, sent
 
 # Entries of the n x n covariance matrices of several rows.
@@ -83,7 +87,7 @@ class MarginalLikelihoodObjective:
         self.slices, self._positive = _layout(self.moved)
         self._data = self._read(observed)
         self._chunk = _COVARIANCES.rows(parts.Y.device, parts.Y.shape[-1] ** 2)
-        self._selected: tuple[ndarray, list[_Data]] | None = None
+        self._selected: SelectedRows | None = None
         self._priors = [
             (slice_, log_density(prior, hyperparameter.raw.shape, parts.batch_shape))
             for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True)
@@ -135,7 +139,7 @@ class MarginalLikelihoodObjective:
         """
         replicates = rows % len(self._num_observed)
         values, slope = self.natural(theta, replicates)
-        joint = self._likelihoods(values, replicates)
+        joint = self._likelihoods(values, rows)
         value, gradient = self.log_priors(values, rows)
         value, gradient = value + joint[:, 0], gradient + joint[:, 2:]
         for density in self._priors_of_constant:
@@ -155,22 +159,25 @@ class MarginalLikelihoodObjective:
             gradient[:, slice_] += prior_gradient
         return value, gradient
 
-    def _likelihoods(self, values: ndarray, replicates: ndarray) -> ndarray:
+    def _likelihoods(self, values: ndarray, rows: ndarray) -> ndarray:
         r"""The log marginal likelihood, the constant and the derivatives, `rows x (2 + p)`.
 
         Natural units; constants are about the centre of the targets.
         """
-        is_new = self._selected is None or not np.array_equal(self._selected[0], replicates)
-        sent = self._sent(values, replicates) if is_new else self._sent(values)
-        if is_new:
-            sent, index = sent[:, :-1], sent[:, -1].long()
-            self._selected = replicates, [self._data.rows(i) for i in index.split(self._chunk)]
-        assert self._selected is not None  # for the type checker
-        chunks = zip(self._selected[1], sent.to(self._data.X).split(self._chunk), strict=True)
-        parts = [self._likelihood(*chunk) for chunk in chunks]
-        joined = parts[0] if len(parts) == 1 else torch.cat(parts)
-        found: ndarray = joined.cpu().double().numpy()
-        return found
+        if self._selected is None or not self._selected.has(rows):
+            self._selected = self._of_rows(rows)
+        return self._selected(values, rows)
+
+    def _of_rows(self, rows: ndarray) -> SelectedRows:
+        r"""The likelihoods of a selection of rows, with their data at hand."""
+        replicates, device = rows % len(self._num_observed), self.like.device
+        index = sent(replicates, device)
+        data = [self._data.rows(part) for part in index.split(self._chunk)]
+        parts: list[Callable[[Tensor], Tensor]] = [partial(self._likelihood, each) for each in data]
+        is_kept = are_recorded(device, len(rows) * self.like.shape[-1] ** 2)
+        if is_kept:
+            parts = [Recorded(part) for part in parts]
+        return SelectedRows(rows, parts, self._chunk, self._data.X, is_kept)
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
         named = self._named(data, values)
@@ -410,9 +417,7 @@ def likelihood_of(
     both, observed, pairs, count = targets
     ones, Y = both.unbind(-1)
     Z = X / lengthscale.unsqueeze(-2)
-    # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.
-    distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
-    correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
+    correlation, slope = correlation_and_slope(squared_differences(Z, Z), nu)  # rows x n x n
     # A copy in any case: the profile of a squared exponential is its slope, which is used below.
     covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
     if observed is not None and pairs is not None:
@@ -426,7 +431,7 @@ def likelihood_of(
         # What is left of a matrix without a factor may be singular: no inverse, and no value.
         factor.diagonal(dim1=-2, dim2=-1).masked_fill_(failed.unsqueeze(-1), torch.nan)
     # The gradient reads every entry of the inverse: solves would save nothing.
-    inverse = torch.cholesky_inverse(factor)
+    inverse = inverse_of_factored(factor)
     pull, weights = (inverse @ both).unbind(-1)  # A^-1 1, A^-1 Y
     if best_constant is not None:
         constant = best_constant.of((both.mT @ pull.unsqueeze(-1)).squeeze(-1))

@@ -8,6 +8,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
+from botorch_risk.matrices import squared_differences
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 Design = Literal["uniform", "sobol"]
@@ -158,10 +159,9 @@ def _with_all_observations(
     r"""Find the nearest input of each point and repeat the point for its observations."""
     lower, upper = bounds
     # The matrix-product form of distances would make ties a matter of rounding.
-    distance = torch.cdist(
+    distance = squared_differences(
         (points - lower) / (upper - lower),
         ((_rows(X, inputs.order) - lower) / (upper - lower)).nan_to_num(0.0),
-        compute_mode="donot_use_mm_for_euclid_dist",
     )
     nearest = distance.masked_fill(~inputs.exists.unsqueeze(-2), torch.inf).argmin(dim=-1)
     size = torch.where(counted, inputs.size.gather(-1, nearest), 0)  # batch_shape x points

@@ -93,7 +93,7 @@ class _Descent:
     def __call__(self, points: Array, rows: ndarray) -> tuple[Array, Array]:
         if rows is not self._rows:
             of_rows, self._rows = self._replicates[rows], rows
-            self._packing = self._evaluator.packing(of_rows, self._device)
+            self._packing = self._evaluator.packing(of_rows, self._device, is_of_a_step=True)
             units = np.stack([self._scale.center, self._scale.spread])[:, of_rows]
             self._center, self._spread = Arrays(self._device).put(units)
         value, gradient = self._evaluator.value_and_gradient(points, self._packing)

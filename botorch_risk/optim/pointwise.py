@@ -15,10 +15,12 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.models.fast_marginals import with_fast_marginals
 from botorch_risk.optim.discrete_columns import DiscreteColumns
 from botorch_risk.projected_bfgs.arrays import Array, Arrays
+from botorch_risk.recorded import Recorded, are_recorded
 from botorch_risk.steady import sent
 
 # Points of one call, all replicates counted.
 _POINTS = ChunkSize(cpu=2**13, gpu=2**20)
+_ENTRIES_OF_A_POINT = 2**7  # as with so many training points
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class PointwiseEvaluator:
         self._own_gradient = own_gradient if self._is_pointwise else None
         entries = _POINTS.entries(box.device) if batch_limit is None else batch_limit
         self._chunk = max(1, entries // num_replicates)
+        self._recorded, self._width = Recorded(self._differentiated), 0
 
     @property
     def has_continuous(self) -> bool:
@@ -136,9 +139,9 @@ class PointwiseEvaluator:
         `rows x d`, are in the units of the cube, and 0 in discrete columns.
         """
         X = self.scale_up(packing.pack(points))
-        pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
-        values, gradients = (_joined(parts) for parts in zip(*pieces, strict=True))
-        both: Array = torch.cat([values.unsqueeze(-1), gradients], dim=-1)
+        differentiated = self._recorded if self._is_recorded(X.shape[1]) else self._differentiated
+        chunks = X.split(self._chunk, dim=-2)
+        both: Array = _joined(tuple(differentiated(chunk) for chunk in chunks))
         if isinstance(points, Tensor):
             both, units = both.to(points), self.box[1] - self.box[0]
         else:  # in one download
@@ -149,15 +152,21 @@ class PointwiseEvaluator:
             gradients[:, self.discrete.listed] = 0.0
         return values, gradients
 
-    def packing(self, replicates: ndarray, device: torch.device | None = None) -> Packing:
+    def packing(
+        self, replicates: ndarray, device: torch.device | None = None, is_of_a_step: bool = False
+    ) -> Packing:
         r"""How rows, by their ascending replicates, become points `R x m x d`.
 
         Args:
             replicates: The replicate of each row.
             device: Where the rows are; NumPy by default.
+            is_of_a_step: Whether this is one of many calls, in which rows end one by one. Where
+                these are recorded they keep the shape of the first.
         """
         counts = np.bincount(replicates, minlength=self._num_replicates)
         width = int(counts.max(initial=0))
+        if is_of_a_step and self._is_recorded(max(width, self._width)):
+            width = self._width = max(width, self._width)
         if counts.min() == width:
             return Packing(len(counts), width, None)
         slots = np.arange(len(replicates)) - (np.cumsum(counts) - counts)[replicates]
@@ -167,6 +176,15 @@ class PointwiseEvaluator:
     @property
     def _num_replicates(self) -> int:
         return self.batch_shape.numel()
+
+    def _is_recorded(self, width: int) -> bool:
+        entries = self._num_replicates * width * _ENTRIES_OF_A_POINT
+        return self._is_pointwise and are_recorded(self.box.device, entries)
+
+    def _differentiated(self, X: Tensor) -> Tensor:
+        r"""Values and gradients of points `R x m x d`, `R x m x (1 + d)`."""
+        values, gradient = self._differentiate(X)
+        return torch.cat([values.unsqueeze(-1), gradient], dim=-1)
 
     def _differentiate(self, X: Tensor) -> tuple[Tensor, Tensor]:
         if self._own_gradient is None:

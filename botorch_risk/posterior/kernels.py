@@ -22,6 +22,8 @@ import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
+from botorch_risk.matrices import squared_differences
+
 SMOOTHNESS = (0.5, 1.5, 2.5, math.inf)
 
 
@@ -111,11 +113,8 @@ class StationaryKernel:
         """
         if self.nu != 0.5:
             return squared_distance(first, second, norms)
-        # The exponential kernel falls linearly from zero distance: the rounding of a matrix
-        # product, 1e-16, would come out of its square root as 1e-8.
-        shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-        first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
-        return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square_()
+        # The exponential kernel falls linearly from zero distance.
+        return squared_differences(first, second)
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
         return correlation(squared_distance, self.nu)

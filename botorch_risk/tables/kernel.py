@@ -23,6 +23,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.matrices import inverse_of_factored
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.tables.factors import Factors
 
@@ -170,7 +171,7 @@ class TableLoss:
         A = sum(terms) + alone + 1e-6 * self._eye
         factor, failed = torch.linalg.cholesky_ex(A)
         factor = factor.where((failed == 0)[:, None, None], self._eye)
-        inverse = torch.cholesky_inverse(factor)
+        inverse = inverse_of_factored(factor)
         pull = inverse.sum(dim=-1)
         constant = (pull * y).sum(dim=-1) / pull.sum(dim=-1)  # generalised least squares
         residual = y - constant.unsqueeze(-1)

@@ -12,7 +12,7 @@ from botorch_risk.risk import (
     kullback_leibler_worst_distribution,
 )
 from tests.risk import ball_oracles
-from tests.second_device import SIM, counted
+from tests.second_device import SIM, counted, only_without_gpu
 
 FAST, ALL = 100, 1_000
 BALLS = {
@@ -159,6 +159,7 @@ def test_relative_entropy_is_finite_where_weights_of_a_density_underflow() -> No
     assert KullbackLeiblerBall(1.0).distance(weights, some) == torch.inf
 
 
+@only_without_gpu
 @each
 def test_nothing_waits_for_the_device(name: str) -> None:
     values, weights = (each.to(SIM) for each in tensors(5, 30))

@@ -15,7 +15,7 @@ from botorch_risk.risk import (
 )
 from botorch_risk.risk.wasserstein import euclidean
 from tests.risk import ball_oracles
-from tests.second_device import SIM, counted
+from tests.second_device import SIM, counted, only_without_gpu
 
 FAST, ALL = 100, 1_000
 
@@ -182,6 +182,7 @@ def test_points_for_each_replicate(d_w: int) -> None:
         )
 
 
+@only_without_gpu
 @pytest.mark.parametrize("d_w", [1, 2])
 def test_nothing_waits_for_the_device(d_w: int) -> None:
     values, weights, points = (each.to(SIM) for each in tensors(d_w))

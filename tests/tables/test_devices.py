@@ -18,7 +18,7 @@ from botorch_risk.tables import (
 from botorch_risk.tables.kernel import TableHyperparameters
 from botorch_risk.tables.report import report_risks
 from tests.devices import home
-from tests.second_device import SIM, counted
+from tests.second_device import SIM, counted, only_without_gpu
 from tests.tables import examples
 from tests.tables.examples import CONDITIONS, CONTEXTS, N_W
 
@@ -98,6 +98,7 @@ def test_a_report(device: torch.device) -> None:
         same(there, here, 1e-5)
 
 
+@only_without_gpu
 @rules
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
 def test_tables_wait_for_nothing_but_their_lotteries(rule: str, measure: RiskMeasure) -> None:
@@ -118,6 +119,7 @@ def test_tables_wait_for_nothing_but_their_lotteries(rule: str, measure: RiskMea
     )
 
 
+@only_without_gpu
 def test_an_update_is_the_same_launches_however_many_readings_there_are() -> None:
     launches = set()
     for n in (5, 15):
