@@ -17,11 +17,11 @@ def squared_differences(first: Tensor, second: Tensor) -> Tensor:
     # There `cdist` takes a block of threads for each pair: at n = 1,000 three times as long as the
     # factorisation.
     columns = zip(first.unbind(-1), second.unbind(-1), strict=True)
-    total: Tensor | None = None
-    for one, other in columns:
-        difference = one.unsqueeze(-1) - other.unsqueeze(-2)
-        total = difference.square_() if total is None else total.addcmul_(difference, difference)
-    return first.new_zeros(()) if total is None else total
+    differences = (one.unsqueeze(-1) - other.unsqueeze(-2) for one, other in columns)
+    total = next(differences).square_()
+    for difference in differences:
+        total.addcmul_(difference, difference)
+    return total
 
 
 def inverse_of_factored(factor: Tensor) -> Tensor:

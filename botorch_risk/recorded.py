@@ -7,17 +7,20 @@ recorded at its second call and repeated from then on.
 """
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.steady import memory
+from botorch_risk.steady import memory, sent
 
 # Entries of its largest tensors from which the kernels take longer than the calls: what is recorded
 # has one shape, which in an optimiser means that rows which have ended are computed as well.
 MOST_ENTRIES = 2**22
+ENTRIES_OF_A_POINT = 2**7  # of an acquisition function: as with so many training points
 
 
 class Recording(Protocol):
@@ -110,3 +113,47 @@ def _recording(function: Callable[[Tensor], Tensor], X: Tensor) -> Recording:
         return RECORDERS[X.device.type](function, X)
     except RuntimeError:  # as CUDA raises where a function looks at a value
         return _CANNOT
+
+
+class SelectedRows:
+    r"""A function of rows of parameters, some of which end before others.
+
+    Args:
+        rows: The rows, ascending.
+        parts: The function on blocks of them, `block x p` to `block x k`.
+        size: The rows of a block.
+        like: A tensor of the dtype and on the device of what the function takes.
+        is_kept: Whether all rows stay when some have ended, and are computed in vain: what a GPU
+            records has one shape.
+    """
+
+    def __init__(
+        self,
+        rows: ndarray,
+        parts: Sequence[Callable[[Tensor], Tensor]],
+        size: int,
+        like: Tensor,
+        is_kept: bool,
+    ) -> None:
+        self._rows, self._parts, self._size, self._like = rows, parts, size, like
+        self._is_kept, self._last = is_kept, np.empty(0)
+
+    def has(self, rows: ndarray) -> bool:
+        r"""Whether it can be asked for these."""
+        if self._is_kept and len(rows) <= len(self._rows):
+            return bool(np.isin(rows, self._rows).all())
+        return np.array_equal(rows, self._rows)
+
+    def __call__(self, values: ndarray, rows: ndarray) -> ndarray:
+        r"""Results `rows x k` for parameters `rows x p`, in one download."""
+        among: Any = slice(None)
+        if len(rows) < len(self._rows):
+            among = np.searchsorted(self._rows, rows)
+            self._last[among] = values
+        else:
+            self._last = values.copy()
+        blocks = sent(self._last, self._like.device).to(self._like).split(self._size)
+        found = [part(block) for part, block in zip(self._parts, blocks, strict=True)]
+        joined = found[0] if len(found) == 1 else torch.cat(found)
+        results: ndarray = joined.cpu().double().numpy()
+        return results[among]

@@ -18,6 +18,8 @@ from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import PATIENCE, WORTHWHILE
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.minima import RowStatus
+from botorch_risk.recorded import ENTRIES_OF_A_POINT, Recorded, SelectedRows, are_recorded
+from botorch_risk.steady import steady
 
 Bound = float | Tensor | None
 # As in BoTorch's default.
@@ -114,18 +116,19 @@ def gen_candidates_quasi_newton(
         lower[..., column] = upper[..., column] = starts[..., column].cpu().numpy()
     rows = _Rows(acquisition_function, starts, lower, upper)
     deadline = np.inf if timeout_sec is None else time.monotonic() + timeout_sec
-    minima = minimize_rows(
-        rows.descend,
-        rows.start,
-        rows.lower,
-        rows.upper,
-        max_iterations=(options or {}).get("maxiter", MAX_ITERATIONS),
-        precision=float(torch.finfo(starts.dtype).eps),
-        worthwhile=WORTHWHILE,
-        patience=PATIENCE,
-        groups=np.zeros(len(starts), dtype=np.int64) if best_only else None,
-        is_out_of_time=lambda: time.monotonic() > deadline,
-    )
+    with steady():
+        minima = minimize_rows(
+            rows.descend,
+            rows.start,
+            rows.lower,
+            rows.upper,
+            max_iterations=(options or {}).get("maxiter", MAX_ITERATIONS),
+            precision=float(torch.finfo(starts.dtype).eps),
+            worthwhile=WORTHWHILE,
+            patience=PATIENCE,
+            groups=np.zeros(len(starts), dtype=np.int64) if best_only else None,
+            is_out_of_time=lambda: time.monotonic() > deadline,
+        )
     failed = np.flatnonzero(minima.status == RowStatus.FAILED)
     if failed.size:
         message = "The acquisition function or its gradient is not finite at starts "
@@ -160,28 +163,49 @@ class _Rows:
         )
         self.limits = lower, upper
         self.unit: float | None = None
+        self.evaluated: SelectedRows | None = None
 
     def points(self, rows: ndarray, index: ndarray | slice = slice(None)) -> Tensor:
         r"""Points `rows x q x d` of rows of the box."""
+        X = torch.as_tensor(self._inside(rows, index)).to(self.like)
+        return X.reshape(-1, *self.like.shape[1:])
+
+    def _inside(self, rows: ndarray, index: ndarray | slice) -> ndarray:
+        r"""The coordinates of rows of the box, `rows x (q d)`."""
         lower, upper = (limit[index] for limit in self.limits)
-        X = np.clip(self.origin[index] + self.width[index] * rows, lower, upper)  # rounding
-        return torch.as_tensor(X).to(self.like).reshape(-1, *self.like.shape[1:])
+        X: ndarray = np.clip(self.origin[index] + self.width[index] * rows, lower, upper)
+        return X  # clipped for its rounding
 
     def descend(self, rows: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
         r"""The acquisition function with its sign changed, in units of its spread at the starts."""
-        values, gradient = self._differentiate(self.points(rows, index))
-        value = values.cpu().double().numpy()
+        if self.evaluated is None or not self.evaluated.has(index):
+            self.evaluated = self._of(index)
+        found = self.evaluated(self._inside(rows, index), index)
+        value, slope = found[:, 0], found[:, 1:] * self.width[index]
         if self.unit is None:  # the first call has all starts
             spread = float(np.std(value[np.isfinite(value)])) if np.isfinite(value).any() else 0.0
             # Tolerances as in BoTorch, or finer where all values are small.
             self.unit = min(1.0, spread) or 1.0
-        slope = gradient.flatten(1).cpu().double().numpy() * self.width[index]
         return -value / self.unit, -slope / self.unit
 
-    def _differentiate(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        acqf = self.acqf
-        is_pointwise = isinstance(acqf, PointwiseAcquisitionFunction) and X.shape[-2] == 1
-        if not is_pointwise or acqf.model.batch_shape:
-            return differentiated(acqf, X)
-        values, gradient = acqf.value_and_gradient(X.squeeze(-2))
-        return values, gradient.unsqueeze(-2)
+    def _of(self, index: ndarray) -> SelectedRows:
+        r"""Values and gradients of the rows that go on."""
+        evaluate, like = self._differentiated, self.like
+        entries = like.numel() // like.shape[-1] * ENTRIES_OF_A_POINT
+        is_kept = self._is_pointwise and are_recorded(like.device, entries)
+        part: Callable[[Tensor], Tensor] = Recorded(evaluate) if is_kept else evaluate
+        return SelectedRows(index, [part], len(index), like, is_kept)
+
+    @property
+    def _is_pointwise(self) -> bool:
+        is_ours = isinstance(self.acqf, PointwiseAcquisitionFunction) and self.like.shape[-2] == 1
+        return is_ours and not self.acqf.model.batch_shape
+
+    def _differentiated(self, points: Tensor) -> Tensor:
+        r"""Values and gradients of points `rows x (q d)`, side by side."""
+        X = points.reshape(-1, *self.like.shape[1:])
+        if self._is_pointwise:
+            values, gradient = self.acqf.value_and_gradient(X.squeeze(-2))
+        else:
+            values, gradient = differentiated(self.acqf, X)
+        return torch.cat([values.unsqueeze(-1), gradient.flatten(1)], dim=-1)

@@ -16,10 +16,9 @@ from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
 from botorch_risk.fit.priors import log_density, normal_precision
-from botorch_risk.fit.selected_rows import SelectedRows
 from botorch_risk.matrices import inverse_of_factored, squared_differences
 from botorch_risk.posterior.kernels import correlation_and_slope
-from botorch_risk.recorded import Recorded, are_recorded
+from botorch_risk.recorded import Recorded, SelectedRows, are_recorded
 from botorch_risk.steady import may_look, sent
 
 # Entries of the n x n covariance matrices of several rows.

@@ -15,12 +15,11 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.models.fast_marginals import with_fast_marginals
 from botorch_risk.optim.discrete_columns import DiscreteColumns
 from botorch_risk.projected_bfgs.arrays import Array, Arrays
-from botorch_risk.recorded import Recorded, are_recorded
+from botorch_risk.recorded import ENTRIES_OF_A_POINT, Recorded, are_recorded
 from botorch_risk.steady import sent
 
 # Points of one call, all replicates counted.
 _POINTS = ChunkSize(cpu=2**13, gpu=2**20)
-_ENTRIES_OF_A_POINT = 2**7  # as with so many training points
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ class PointwiseEvaluator:
         return self.batch_shape.numel()
 
     def _is_recorded(self, width: int) -> bool:
-        entries = self._num_replicates * width * _ENTRIES_OF_A_POINT
+        entries = self._num_replicates * width * ENTRIES_OF_A_POINT
         return self._is_pointwise and are_recorded(self.box.device, entries)
 
     def _differentiated(self, X: Tensor) -> Tensor:
