@@ -19,7 +19,7 @@ from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.matrices import inverse_of_factored, squared_differences
 from botorch_risk.posterior.kernels import correlation_and_slope
 from botorch_risk.recorded import Recorded, SelectedRows, are_recorded
-from botorch_risk.steady import may_look, sent
+from botorch_risk.steady import may_look, sent, steady
 
 # Entries of the n x n covariance matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**16)
@@ -74,13 +74,15 @@ class MarginalLikelihoodObjective:
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
         if parts.fixed_noise is not None:
             finite &= parts.fixed_noise.isfinite()
-        # R each, in one download
-        sound, count = torch.stack([(finite | ~counted).all(-1), counted.sum(-1)]).cpu().numpy()
-        self._broken, self._empty = sound == 0, count == 0
+        of_rows = torch.stack([(finite | ~counted).all(-1), counted.sum(-1)], dim=-1)
+        # R x (4 + d), in one download
+        known = torch.cat([of_rows, units_of(parts, counted & finite)], dim=-1).cpu().numpy()
+        count = known[:, 1].astype(np.int64)
+        self._broken, self._empty = known[:, 0] == 0, count == 0
         self._num_observed = np.maximum(count, 1)
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
-        self.units = units_of(parts, counted & finite)
+        self.units = Units.of(known[:, 2:])
         self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
         self.slices, self._positive = _layout(self.moved)
@@ -115,7 +117,7 @@ class MarginalLikelihoodObjective:
         parts, sought = self._parts, None
         centre = sent(self.units.centre, parts.Y.device).to(parts.Y).unsqueeze(-1)
         if self._constant is not None:
-            ends = self._constant.bounds(self.units.of("constant", 1))
+            ends = self._constant.bounds(self.units.unit_of("constant", 1))
             shape, priors = self._constant.raw.shape, self._constant.priors
             location, precision = normal_precision(priors, shape, parts.batch_shape)
             about = [end - self.units.centre[:, None] for end in (*ends, location)]
@@ -219,7 +221,7 @@ class MarginalLikelihoodObjective:
 
     def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""Bounds that the constraints set, `rows x p` each."""
-        pairs = [one.bounds(self.units.of(one.name, one.size)) for one in self.moved]
+        pairs = [one.bounds(self.units.unit_of(one.name, one.size)) for one in self.moved]
         replicates = rows % len(self._num_observed)
         lower, upper = (
             self.transform(np.concatenate(side, axis=1))[replicates]
@@ -244,7 +246,9 @@ class MarginalLikelihoodObjective:
     def write_constant(self, values: ndarray, keep: ndarray) -> None:
         r"""Set the constant to the best one for parameters `R x p` in natural units."""
         if self._constant is not None:
-            constant = self._likelihoods(values, np.arange(len(values)))[:, 1] + self.units.centre
+            with steady():
+                likelihoods = self._likelihoods(values, np.arange(len(values)))
+            constant = likelihoods[:, 1] + self.units.centre
             sent = self._sent(constant, keep)
             self._constant.write(sent[:, :1], sent[:, 1] > 0)
 

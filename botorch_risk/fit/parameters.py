@@ -1,5 +1,7 @@
 r"""Read the parameters of a GPyTorch model for the closed-form fit, and write them back."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +11,17 @@ import numpy as np
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
-from gpytorch.constraints import Interval
+from gpytorch.constraints import GreaterThan, Interval, LessThan, Positive
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.module import Module
 from gpytorch.priors import NormalPrior, Prior, UniformPrior
+from gpytorch.utils.transforms import inv_sigmoid, inv_softplus
 from numpy import ndarray
 from torch import Tensor
 from torch.nn import Parameter
+from torch.nn.functional import softplus
 
 # Keeps logarithms finite where a constraint is open at 0 or at infinity. Units of the data that are
 # larger or smaller than 1 widen it.
@@ -221,10 +225,19 @@ def _hyperparameters(
         yield hyperparameter
 
 
+# GPyTorch's own, whose inverses need no trial.
+_CONSTRAINTS = (Interval, GreaterThan, LessThan, Positive)
+_INVERSES = {softplus: inv_softplus, torch.sigmoid: inv_sigmoid}
+
+
 @torch.no_grad()
 def _is_invertible(constraint: Interval, raw: Tensor) -> bool:
     if constraint.enforced and constraint._inv_transform is None:
         return False
+    inverse = _INVERSES.get(constraint._transform)
+    is_known = not constraint.enforced or inverse is constraint._inv_transform is not None
+    if type(constraint) in _CONSTRAINTS and is_known:
+        return True
     natural = constraint.transform(raw)
     again = constraint.transform(constraint.inverse_transform(natural))
     # A wrong inverse is off in the first digits, a right one in float32 in the sixth.
@@ -294,13 +307,18 @@ class Units(NamedTuple):
     scale: ndarray
     extent: ndarray
 
+    @classmethod
+    def of(cls, columns: ndarray) -> Units:
+        r"""From the columns `R x (2 + d)` that `units_of` computes."""
+        return cls(centre=columns[:, 0], scale=columns[:, 1], extent=columns[:, 2:])
+
     @property
     def is_standard(self) -> ndarray:
         r"""Whether starts for standardised targets are starts for these, `R`."""
         lower, upper = STANDARD_RANGE
         return (lower <= self.scale) & (self.scale <= upper)
 
-    def of(self, name: str, size: int) -> ndarray:
+    def unit_of(self, name: str, size: int) -> ndarray:
         r"""The unit of a hyperparameter, `R x size`."""
         if name == "lengthscale":
             widest = self.extent.max(axis=1, initial=0.0, keepdims=True)
@@ -309,8 +327,11 @@ class Units(NamedTuple):
         return np.broadcast_to(unit[:, None], (len(unit), size))
 
 
-def units_of(parts: ExactGPParts, counted: Tensor) -> Units:
-    r"""The units of the data of a model; `counted`, `R x n`, marks those that count."""
+def units_of(parts: ExactGPParts, counted: Tensor) -> Tensor:
+    r"""The units of the data of a model, for `Units.of`.
+
+    `counted`, `R x n`, marks the data that count.
+    """
     Y, X = parts.Y.double(), parts.X.double()
     number = counted.sum(dim=-1, keepdim=True).clamp_min(1)
     centre = torch.where(counted, Y, 0.0).sum(dim=-1, keepdim=True) / number
@@ -324,5 +345,4 @@ def units_of(parts: ExactGPParts, counted: Tensor) -> Units:
     highest, lowest = X.masked_fill(missing, -torch.inf).amax(-2), X.masked_fill(missing, torch.inf)
     extent = highest - lowest.amin(-2)
     columns = [centre, torch.where(varies, scale, 1.0), torch.where(extent > 0, extent, 1.0)]
-    joined = torch.cat(columns, dim=-1).cpu().numpy()
-    return Units(centre=joined[:, 0], scale=joined[:, 1], extent=joined[:, 2:])
+    return torch.cat(columns, dim=-1)

@@ -14,7 +14,6 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, Prior
 from numpy import ndarray
 from numpy.random import Generator
-from torch import Tensor
 
 from botorch_risk.arguments import check_positive
 
@@ -122,11 +121,9 @@ def _parameters(
         first, second = normal.loc, normal.scale.square()
         normaliser = -normal.scale.log().double() - math.log(math.sqrt(2.0 * math.pi))
 
-    def per_replicate(parameter: Tensor) -> ndarray:
-        expanded = parameter.detach().cpu().double().expand(shape)
-        return expanded.reshape(batch_shape.numel(), -1).numpy()
-
-    return per_replicate(first), per_replicate(second), per_replicate(normaliser)
+    each = [parameter.detach().double().expand(shape) for parameter in (first, second, normaliser)]
+    rows = torch.stack(each).reshape(3, batch_shape.numel(), -1).cpu().numpy()
+    return rows[0], rows[1], rows[2]
 
 
 def _by_autograd(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:

@@ -11,9 +11,11 @@ from botorch.models.model import ModelList
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.settings import validate_input_scaling
 from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.likelihoods.noise_models import Noise
+from gpytorch.means import ConstantMean, Mean
 from gpytorch.models import ExactGP
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from gpytorch.settings import min_fixed_noise
@@ -57,9 +59,9 @@ class NoiseOfRows(FixedNoiseGaussianLikelihood):
     """
 
     def __init__(self, noise: Tensor) -> None:
-        with min_fixed_noise(double_value=_FLOOR_OF_DOUBLE):
-            super().__init__(noise=noise)
-        self.noise_covar = SavedNoise(noise)
+        # Its own constructor looks for values below a floor that is not ours.
+        super(FixedNoiseGaussianLikelihood, self).__init__(noise_covar=SavedNoise(noise))
+        self.second_noise_covar = None
 
     def get_fantasy_likelihood(self, **kwargs: Any) -> FixedNoiseGaussianLikelihood:
         with min_fixed_noise(double_value=_FLOOR_OF_DOUBLE):
@@ -80,7 +82,13 @@ class NoiseOfRows(FixedNoiseGaussianLikelihood):
 
 
 def fixed_noise_gp(
-    X: Tensor, Y: Tensor, noise: Tensor, outcome_transform: OutcomeTransform | None, **options: Any
+    X: Tensor,
+    Y: Tensor,
+    noise: Tensor,
+    covar_module: Kernel,
+    outcome_transform: OutcomeTransform | None,
+    mean_module: Mean | None = None,
+    **options: Any,
 ) -> SingleTaskGP:
     r"""Build a `SingleTaskGP` whose noise can be replaced and is part of its state.
 
@@ -90,13 +98,19 @@ def fixed_noise_gp(
     if outcome_transform is not None:
         # The constructor learns the transform from the same outcomes, but too late for the noise.
         _, noise = outcome_transform.train()(Y, noise)
-    return SingleTaskGP(
-        X,
-        Y,
-        likelihood=NoiseOfRows(raised(noise.squeeze(-1))),
-        outcome_transform=outcome_transform,
-        **options,
-    )
+    batch_shape = X.shape[:-2]
+    modules = {
+        "covar_module": covar_module,
+        "mean_module": mean_module or ConstantMean(batch_shape=batch_shape),
+        "outcome_transform": outcome_transform,
+    }
+    for module in modules.values():
+        if module is not None:  # the constructor would wait for each of its tensors
+            module.to(X, non_blocking=True)
+    # Of a batch it looks for nothing but missing numbers, of which there are none.
+    with validate_input_scaling(not batch_shape):
+        likelihood = NoiseOfRows(raised(noise.squeeze(-1)))
+        return SingleTaskGP(X, Y, likelihood=likelihood, **modules, **options)
 
 
 def set_fixed_noise(model: Any, noise: Tensor) -> None:

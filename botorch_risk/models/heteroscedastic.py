@@ -222,20 +222,20 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 input_transform=copy.deepcopy(input_transform),
                 evidence=noise_evidence or _default_evidence(variance_link, outcomes),
             )
-        noise_of_rows, is_positive = noise.of_rows(X, outcomes, noise_beta)
+        noise_of_rows, positive = noise.of_rows(X, outcomes, noise_beta)
         inputs = stand_in_first(X, observed)
         mean_model = fixed_noise.fixed_noise_gp(
             inputs,
             outcomes.means,
             noise_of_rows,
+            covar_module or fixed_noise.mean_kernel(inputs, input_transform),
             outcome_transform,
-            covar_module=covar_module or fixed_noise.mean_kernel(inputs, input_transform),
-            mean_module=mean_module,
+            mean_module,
             input_transform=input_transform,
         )
         self._assemble(mean_model, noise, X, outcomes)
         self.noise_beta, self.dropped_readings = noise_beta, dropped
-        self._note_noise(noise_of_rows, is_positive)
+        self._note_noise(noise_of_rows, positive)
         self.train()
 
     def _assemble(
@@ -492,14 +492,15 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         """
         self._require_own_data()
         self.noise.observe_readings(self.mean_model, self._outcomes)
-        noise, is_positive = self.noise.of_rows(self.train_X, self._outcomes, self.noise_beta)
+        noise, positive = self.noise.of_rows(self.train_X, self._outcomes, self.noise_beta)
         fixed_noise.set_fixed_noise(self.mean_model, noise)
-        self._note_noise(noise, is_positive)
+        self._note_noise(noise, positive)
         self._require_noise()
 
-    def _note_noise(self, noise: Tensor, is_positive: bool) -> None:
-        self._is_noise_current = is_positive
-        self._warnings = data.notes_on_noise(self.mean_model, noise, self.train_counts)
+    def _note_noise(self, noise: Tensor, positive: Tensor) -> None:
+        self._warnings, self._is_noise_current = data.notes_on_noise(
+            self.mean_model, noise, self.train_counts, positive
+        )
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
         if idcs not in ([0], [-1]):

@@ -57,7 +57,8 @@ class NoiseObservations:
             every_row: Whether to keep rows of a single reading, as fillers at their own inputs.
         """
         has_input = outcomes.counts > 0 if every_row else outcomes.informs_noise
-        rows = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0) | every_row
+        chosen = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0) | every_row
+        rows = chosen.nonzero().squeeze(-1)  # a mask would make the host wait again and again
         X, kept = train_X[..., rows, :], outcomes.select(rows)
         informs = kept.informs_noise
         positive = informs & (kept.variances > 0)
@@ -155,7 +156,8 @@ def stand_in_first(X: Tensor, observed: Tensor) -> Tensor:
 
     A replicate without any row keeps its inputs.
     """
-    if bool(observed.all()):
+    # On a device to look would take longer than to do it in vain.
+    if X.device.type == "cpu" and bool(observed.all()):
         return X
     first = observed.to(torch.uint8).argmax(dim=-2, keepdim=True)  # batch_shape x 1 x 1
     stand_in = X.gather(-2, first.expand(*first.shape[:-1], X.shape[-1]))

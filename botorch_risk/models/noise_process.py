@@ -133,19 +133,19 @@ class NoiseProcess(Module, ABC):
         return None
 
     @torch.no_grad()
-    def of_rows(self, X: Tensor, outcomes: RepeatedOutcomes, beta: float) -> tuple[Tensor, bool]:
+    def of_rows(self, X: Tensor, outcomes: RepeatedOutcomes, beta: float) -> tuple[Tensor, Tensor]:
         r"""Eq. (16) at all training points, or the given noise if it is known.
 
         Returns:
             `batch_shape x n x 1` variances of the means, in which rows without an outcome have no
-            weight, and whether the noise of one repeat is positive.
+            weight, and whether the noise of one repeat is positive, of the same shape.
         """
         observed = outcomes.counts > 0
         upper = outcomes.variances if outcomes.known_variances else self.upper(X, beta)
         upper = upper.where(observed, torch.ones_like(upper))
         spread = outcomes.means.square().mean(dim=-2, keepdim=True)
         variances = (upper / outcomes.counts.clamp_min(1)).where(observed, WORTHLESS * (1 + spread))
-        return variances, bool((upper > 0).all())
+        return variances, upper > 0
 
     def upper(self, X: Tensor, beta: float | Tensor) -> Tensor:
         r"""The upper bound within the limits, `batch_shape x m x 1` (Eq. 16, before `1 / k`)."""

@@ -88,12 +88,12 @@ class RepeatedOutcomes:
             raise BotorchTensorDimensionError(
                 f"Expected repeats to have shape `batch_shape x n x k`. Got {Y.shape=}."
             )
-        if Y.isinf().any():
+        counts = Y.isfinite().sum(dim=-1, keepdim=True).to(Y)
+        if (Y.isinf().any() | (counts == 0).any()) and Y.isinf().any():
             raise InputDataError(
                 f"Expected finite repeats. Got an infinite one in {describe_first(Y.isinf())}."
             )
-        counts = Y.isfinite().sum(dim=-1, keepdim=True).to(Y)
-        if (counts == 0).any() and not allow_missing:
+        if not allow_missing and (counts == 0).any():
             raise InputDataError(
                 "Expected at least one repeat in every row. "
                 f"Got none in {describe_first(counts == 0)}."
@@ -244,7 +244,7 @@ def _sample_statistics(Y: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     smallest = Y.nan_to_num(nan=torch.inf).amin(dim=-1, keepdim=True)
     squares = squares.where(largest > smallest, torch.zeros_like(squares))
     variances = squares / (counts - 1)
-    return means, variances.where(counts > 1, squares.new_tensor(torch.nan))
+    return means, variances.masked_fill(counts <= 1, torch.nan)
 
 
 def _weighted_statistics(Y: Tensor, Yvar: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:

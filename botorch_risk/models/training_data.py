@@ -164,6 +164,9 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     """
     observed = (outcomes.counts > 0).any(dim=-2)
     informed = outcomes.informs_noise.any(dim=-2) | ~observed
+    constant = _are_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
+    if not ((~informed & needs_spread) | constant).any():  # in one look
+        return
     if needs_spread and not informed.all():
         raise InputDataError(
             "Expected at least one row with two repeats or more, to learn the noise from"
@@ -171,7 +174,7 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
             + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
             "`train_Yvar`."
         )
-    _check_not_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
+    _check_not_constant(outcomes.means, constant)
 
 
 def warn_if_unfitted(model: Any) -> None:
@@ -202,32 +205,41 @@ def warn_if_unfitted(model: Any) -> None:
         )
 
 
-def notes_on_noise(model: Any, noise: Tensor, counts: Tensor) -> list[str]:
+def notes_on_noise(
+    model: Any, noise: Tensor, counts: Tensor, positive: Tensor
+) -> tuple[list[str], bool]:
     r"""Warnings that a model of the mean gives with each posterior.
 
     Args:
         model: The process of the mean.
         noise: `batch_shape x n x 1` variances of the means of the rows.
         counts: Numbers of repeats, of the same shape; rows without any do not count.
+        positive: Whether the noise of one repeat is, of the same shape.
+
+    Returns:
+        The warnings, and whether all noise is positive.
     """
-    notes = (_note_on_small_scale(model), _note_on_raised_noise(model, noise, counts))
-    return [note for note in notes if note is not None]
+    transform = model._modules.get("outcome_transform")
+    scale, least = getattr(transform, "stdvs", noise.new_ones(0, 1)), least_noise(model)
+    small, short = _is_small(scale), (noise < least) & (counts > 0)
+    flags = torch.stack([small.any(), short.any(), positive.all()])
+    is_small, is_short, is_positive = flags.tolist()  # in one look
+    notes = [_note_on_small_scale(scale, small)] if is_small else []
+    notes += [_note_on_raised_noise(noise, least, short)] if is_short else []
+    return notes, is_positive
 
 
-def _note_on_small_scale(model: Any) -> str | None:
-    r"""The warning if GPyTorch's absolute floors are as large as an outcome's variances.
+def _is_small(scale: Tensor) -> Tensor:
+    r"""Whether GPyTorch's absolute floors are as large as an outcome's variances.
 
     `posterior(X).variance` is at least `gpytorch.settings.min_variance` (1e-10 in double
     precision) in the units of the outcome. Marginal predictions and bounds have no such floor.
     """
-    transform = model._modules.get("outcome_transform")
-    scale = getattr(transform, "stdvs", None)
-    if scale is None:
-        return None
+    return scale.square().squeeze(-1) < 100 * min_variance.value(scale.dtype)
+
+
+def _note_on_small_scale(scale: Tensor, small: Tensor) -> str:
     floor = min_variance.value(scale.dtype)
-    small = scale.square().squeeze(-1) < 100 * floor
-    if not small.any():
-        return None
     return (
         f"Expected outcomes with a standard deviation above {math.sqrt(100 * floor):.0e}"
         f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
@@ -236,12 +248,8 @@ def _note_on_small_scale(model: Any) -> str | None:
     )
 
 
-def _note_on_raised_noise(model: Any, noise: Tensor, counts: Tensor) -> str | None:
-    r"""The warning if a model uses more noise than was found."""
-    least = least_noise(model)
-    short = (noise < least) & (counts > 0)
-    if not short.any():
-        return None
+def _note_on_raised_noise(noise: Tensor, least: Tensor, short: Tensor) -> str:
+    r"""The warning of a model that uses more noise than was found."""
     used = least.expand_as(noise)[short].max().item()
     return (
         f"The noise of {int(short.sum())} of {short.numel()} means of readings is raised from "
@@ -252,10 +260,13 @@ def _note_on_raised_noise(model: Any, noise: Tensor, counts: Tensor) -> str | No
     )
 
 
-def _check_not_constant(means: Tensor, num_observed: Tensor) -> None:
+def _are_constant(means: Tensor, num_observed: Tensor) -> Tensor:
     spread = means.amax(dim=-2) - means.amin(dim=-2)
-    constant = spread <= torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
-    constant = constant & (num_observed > 1)
+    rounding = torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
+    return (spread <= rounding) & (num_observed > 1)
+
+
+def _check_not_constant(means: Tensor, constant: Tensor) -> None:
     if not constant.any():
         return
     if means.dim() == 2:

@@ -133,7 +133,9 @@ class OutcomeUnits(NamedTuple):
     prior: Tensor
 
     @classmethod
-    def of(cls, model: Any, constant: Tensor | None, outputscale: Tensor) -> OutcomeUnits | None:
+    def of(
+        cls, model: Any, constant: Tensor | None, outputscale: Tensor, is_trained: bool
+    ) -> OutcomeUnits | None:
         r"""The map of a model, or `None` if the mean or the transform depends on the point."""
         transform = model._modules.get("outcome_transform")
         prior = outputscale.squeeze(-1)
@@ -141,7 +143,7 @@ class OutcomeUnits(NamedTuple):
             return None
         if transform is None:
             return cls(torch.ones_like(constant), constant, prior)
-        if not _is_standardize(transform) or not transform._is_trained:
+        if not _is_standardize(transform) or not is_trained:
             return None
         scale, shift = transform.stdvs.squeeze(-1), transform.means.squeeze(-1)  # one output
         return cls(scale, scale * constant + shift, prior)
@@ -195,7 +197,8 @@ class PosteriorCache:
         covariance.diagonal(dim1=-2, dim2=-1).add_(model.likelihood.noise)
         # The inverse factor costs one solve here, and makes each prediction a plain product.
         identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
-        factor = torch.linalg.solve_triangular(psd_safe_cholesky(covariance), identity, upper=False)
+        root, is_trained = _factored(covariance, model)
+        factor = torch.linalg.solve_triangular(root, identity, upper=False)
         # Two products with the factor, not one with its square, which would square its condition.
         residual = (model.train_targets - model.mean_module(model.train_inputs[0])).unsqueeze(-1)
         weights = factor.mT @ (factor @ residual)  # batch_shape x n x 1
@@ -210,7 +213,9 @@ class PosteriorCache:
             factor=factor * scale.sqrt(),
             weights=(scale * weights).mT,
             constant=constant,
-            units=None if kernel is None else OutcomeUnits.of(model, constant, kernel.outputscale),
+            units=None
+            if kernel is None
+            else OutcomeUnits.of(model, constant, kernel.outputscale, is_trained),
         )
 
     @staticmethod
@@ -236,6 +241,15 @@ class PosteriorCache:
             units=OutcomeUnits(*(_stacked(parts) for parts in zip(*units, strict=True))),
             **stacked,
         )
+
+
+def _factored(covariance: Tensor, model: Any) -> tuple[Tensor, bool]:
+    r"""The Cholesky factor, and whether a transform of the outcome has seen data: in one look."""
+    is_trained = getattr(model._modules.get("outcome_transform"), "_is_trained", None)
+    factor, info = torch.linalg.cholesky_ex(covariance)
+    looks = [(info == 0).all(), *([is_trained] if isinstance(is_trained, Tensor) else [])]
+    is_factor, *rest = torch.stack(looks).tolist()
+    return (factor if is_factor else psd_safe_cholesky(covariance)), any(rest)
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:

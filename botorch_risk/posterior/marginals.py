@@ -27,6 +27,7 @@ from botorch_risk.posterior.stationary_moments import (
     stationary_moments,
 )
 from botorch_risk.posterior.t_batch import TBatch, checked_points, joint_shape
+from botorch_risk.steady import sent
 
 
 class Marginals(NamedTuple):
@@ -260,7 +261,7 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
     Raises:
         BotorchTensorDimensionError: If `beta` has another shape.
     """
-    beta = torch.as_tensor(beta, dtype=mean.dtype, device=mean.device)
+    beta = sent(torch.as_tensor(beta), mean.device).to(mean.dtype)
     if beta.shape == batch_shape and beta.dim():
         beta = beta.unsqueeze(-1)
     broadcasts = beta.dim() in (0, len(batch_shape) + 1, mean.dim())

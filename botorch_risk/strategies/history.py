@@ -167,7 +167,8 @@ class History:
         Raises:
             ValueError: If the replicates have different numbers of them.
         """
-        return rows_where(self.X, self.has_outcome), rows_where(self.Y[..., 0], self.has_outcome)
+        both = rows_where(torch.cat([self.X, self.Y[..., 0]], dim=-1), self.has_outcome)
+        return both[..., : self.X.shape[-1]], both[..., self.X.shape[-1] :]
 
     def means_of(self, outcome: int) -> tuple[Tensor, Tensor]:
         r"""The rows in which one outcome was observed, `R x n' x d`, and its means `R x n' x 1`.

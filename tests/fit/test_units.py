@@ -26,7 +26,7 @@ def units(scale: float = 1.0, **options: object) -> Units:
     model = SingleTaskGP(X.nan_to_num(), scale * Y.nan_to_num(), outcome_transform=None, **options)
     model.train_inputs[0][0, 3, 0] = math.nan
     model.train_targets[0, 3] = math.nan
-    return units_of(read_exact_gp(model.train()), COUNTED)
+    return Units.of(units_of(read_exact_gp(model.train()), COUNTED).numpy())
 
 
 def test_units_are_those_of_the_data_that_count() -> None:
@@ -50,7 +50,7 @@ def test_targets_that_do_not_vary_have_no_scale() -> None:
     model = SingleTaskGP(
         X[:, :3], torch.full((1, 3, 1), 0.1).double() * 1e8, outcome_transform=None
     )
-    found = units_of(read_exact_gp(model.train()), COUNTED[:, :3])
+    found = Units.of(units_of(read_exact_gp(model.train()), COUNTED[:, :3]).numpy())
     assert found.scale.tolist() == [1.0] and found.is_standard.all()
 
 
