@@ -9,6 +9,7 @@ from bench.speed import (
     botorch_loop,
     branching,
     constrained_round,
+    devices,
     environment_step,
     fit_quality,
     floor,
@@ -59,8 +60,7 @@ def main() -> None:
         robust_acquisition.main(data_sets=1 if quick else 3)
         floor.main(quick)
     else:
-        for replicates in (32, 128, 512):
-            rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)
+        devices.main(device, quick)
 
 
 if __name__ == "__main__":

@@ -49,30 +49,32 @@ def fitted(X: Tensor, Y: Tensor) -> SingleTaskGP:
     return model.eval()
 
 
-def maximise(acqf: Any, d: int, q: int) -> None:
-    bounds = torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.float64)
+def maximise(acqf: Any, d: int, q: int, device: str) -> None:
+    bounds = torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.float64, device=device)
     optimize_acqf(acqf, bounds, q=q, num_restarts=10, raw_samples=256)
 
 
-def ways(n: int, d: int, q: int, seed: int) -> dict[str, Callable[[], None]]:
+def ways(n: int, d: int, q: int, seed: int, device: str = "cpu") -> dict[str, Callable[[], None]]:
     r"""The three ways on one data set, with the same hyperparameters of (x, w)."""
-    X, Y = data(n, d, seed)
+    X, Y = (each.to(device) for each in data(n, d, seed))
+    w = POINTS.to(device)
     model, of_x = fitted(X, Y), fitted(X[:, :d], Y)
-    appended = SingleTaskGP(X, Y, input_transform=AppendFeatures(POINTS))
+    appended = SingleTaskGP(X, Y, input_transform=AppendFeatures(w))
     appended.load_state_dict(model.state_dict(), strict=False)
     appended.eval()
     decisions = X[:, :d]
 
     def plain() -> None:
-        maximise(qLogNoisyExpectedImprovement(of_x, decisions), d, q)
+        maximise(qLogNoisyExpectedImprovement(of_x, decisions), d, q, device)
 
     def botorch() -> None:
         objective = CVaR(0.9, N_W)
-        maximise(qLogNoisyExpectedImprovement(appended, decisions, objective=objective), d, q)
+        acqf = qLogNoisyExpectedImprovement(appended, decisions, objective=objective)
+        maximise(acqf, d, q, device)
 
     def ours() -> None:
-        reduced, options = robust(model, DiscreteEnvironment(POINTS), MEASURE)
-        maximise(qLogNoisyExpectedImprovement(reduced, decisions, **options), d, q)
+        reduced, options = robust(model, DiscreteEnvironment(w), MEASURE)
+        maximise(qLogNoisyExpectedImprovement(reduced, decisions, **options), d, q, device)
 
     return {"plain": plain, "botorch": botorch, "ours": ours}
 
