@@ -7,6 +7,7 @@ recorded at its second call and repeated from then on.
 """
 
 import gc
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -50,7 +51,8 @@ class CudaGraph:
         collects = gc.isenabled()
         gc.disable()  # to free another graph would end the recording
         try:
-            with torch.cuda.stream(stream):
+            with torch.cuda.stream(stream), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the empty graph that a failure leaves
                 self._graph.capture_begin(capture_error_mode="thread_local")
                 try:
                     self._output = function(self._input)
@@ -59,7 +61,7 @@ class CudaGraph:
         finally:
             if collects:
                 gc.enable()
-        present.wait_stream(stream)
+            present.wait_stream(stream)
 
     def __call__(self, X: Tensor) -> Tensor:
         self._input.copy_(X)

@@ -67,6 +67,15 @@ def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
     return known[key][0]
 
 
+def moved(tensor: Tensor, like: Tensor) -> Tensor:
+    r"""A tensor in the dtype and on the device of another; within a block it is sent once."""
+    if tensor.device == like.device and tensor.dtype == like.dtype:
+        return tensor
+    key = ("moved", id(tensor), like.device, like.dtype)
+    found = once(key, tensor, lambda: tensor.to(like, non_blocking=True))
+    return tensor.to(like) if found is None else found
+
+
 def sent(array: ndarray | Tensor, to: torch.device) -> Tensor:
     r"""An array of the host on a device, for which the host does not wait.
 

@@ -93,14 +93,14 @@ def robust_log_nei(q: int) -> Callable[[], Any]:
 
 
 LIMITS = {
-    "multi-start, R = 1": (multi_start, 1, 600, 18),
-    "multi-start, R = 512": (multi_start, 512, 1_800, 40),
-    "fit, R = 1": (fit, 1, 770, 27),
-    "RAHBO, R = 1": (rahbo, 1, 2_500, 120),
-    "RAHBO, R = 32": (rahbo, 32, 4_000, 145),
-    "RAHBO, R = 512": (rahbo, 512, 5_500, 175),
-    "SBO-KDE, R = 32": (sbo_kde, 32, 2_000, 60),
-    "V-UCB, R = 1": (v_ucb, 1, 2_500, 100),
+    "multi-start, R = 1": (multi_start, 1, 300, 17),
+    "multi-start, R = 512": (multi_start, 512, 400, 38),
+    "fit, R = 1": (fit, 1, 320, 22),
+    "RAHBO, R = 1": (rahbo, 1, 1_500, 60),
+    "RAHBO, R = 32": (rahbo, 32, 1_650, 92),
+    "RAHBO, R = 512": (rahbo, 512, 1_800, 120),
+    "SBO-KDE, R = 32": (sbo_kde, 32, 950, 55),
+    "V-UCB, R = 1": (v_ucb, 1, 1_050, 75),
     "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 5_400, 310),
 }
 

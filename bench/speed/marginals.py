@@ -150,7 +150,7 @@ def compare(device: str, sizes: tuple[int, ...], counts: tuple[int, ...]) -> Non
                     turns = {way: partial(run, moments, X) for way, moments in both.items()}
                     if n * m > 2e8:  # the posterior would need more memory than there is
                         del turns["posterior"]
-                    seconds = interleaved(turns, 5 if m > 10_000 else 31, device)
+                    seconds = interleaved(turns, 5 if m > 10_000 else 15, device)
                     ours, theirs = seconds["predictor"], seconds.get("posterior", float("nan"))
                     cells = [kernel, f"{n}", f"{m:,}", name, f"{1e3 * theirs:.2f}"]
                     cells += [f"{1e3 * ours:.2f}", f"{theirs / ours:.1f}"]

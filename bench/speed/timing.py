@@ -14,8 +14,9 @@ def interleaved(
     repeats: int,
     device: str = "cpu",
     clock: Callable[[], float] = time.perf_counter,
+    warm: bool = True,
 ) -> dict[str, float]:
-    r"""Median seconds of each way, after one call of each to warm up.
+    r"""Median seconds of each way, after one call of each to `warm` up.
 
     With `clock=time.process_time` they are CPU seconds, for a machine that others use as well.
     """
@@ -27,7 +28,7 @@ def interleaved(
             torch.cuda.synchronize()
         return clock() - start
 
-    for way in ways.values():
+    for way in ways.values() if warm else ():
         timed(way)
     seconds = [{name: timed(way) for name, way in ways.items()} for _ in range(repeats)]
     return {name: statistics.median(row[name] for row in seconds) for name in ways}

@@ -38,6 +38,7 @@ from botorch_risk.posterior.t_batch import (
 )
 from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
 from botorch_risk.risk.measures import Optimism
+from botorch_risk.steady import moved
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
 _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
@@ -276,7 +277,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         environment: Any = self.environment
         measure: Any = self.risk_measure
         product: Any = marginals.marginals
-        weights = environment.weights.to(X).unsqueeze(-2)
+        weights = moved(environment.weights, X).unsqueeze(-2)
         known = product.picked_gradient(X, width, lambda values: measure.pick(values, weights))
         if known is not None:
             return known
@@ -387,7 +388,7 @@ class _IndependentMarginals:
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights: Any = self.environment.weights
-        return (*self.marginals(X), weights.to(X).unsqueeze(-2))
+        return (*self.marginals(X), moved(weights, X).unsqueeze(-2))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from torch.nn import Module
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.environments.uniforms import draw_uniforms
+from botorch_risk.steady import moved
 
 
 class Environment(Module, ABC):
@@ -151,8 +152,8 @@ class IndependentEnvironment(Environment):
             ) from error
         shape = (*batch, X.shape[-2], n_w)
         decisions = X.unsqueeze(-2).expand(*shape, X.shape[-1])
-        points = self.points.to(X).unsqueeze(-3).expand(*shape, d_w)
-        return torch.cat([decisions, points], dim=-1), self.weights.to(X).unsqueeze(-2)
+        points = moved(self.points, X).unsqueeze(-3).expand(*shape, d_w)
+        return torch.cat([decisions, points], dim=-1), moved(self.weights, X).unsqueeze(-2)
 
     def sample(self, num_samples: int, generator: Generator | Sequence[Generator]) -> Tensor:
         r"""Draw W independently from the distribution itself, not only from its points.

@@ -9,6 +9,7 @@ from torch import Tensor
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds
 from botorch_risk.environments.discrete import checked_probabilities
 from botorch_risk.environments.environment import Environment, check_values
+from botorch_risk.steady import moved
 
 
 class InputPerturbation(Environment):
@@ -79,11 +80,11 @@ class InputPerturbation(Environment):
                 f"Expected `X` to have shape `batch_shape x m x {self.perturbations.shape[-1]}`. "
                 f"Got {X.shape=}."
             )
-        perturbed = X.unsqueeze(-2) + self.perturbations.to(X).unsqueeze(-3)
+        perturbed = X.unsqueeze(-2) + moved(self.perturbations, X).unsqueeze(-3)
         if self.bounds is not None:
-            lower, upper = self.bounds.to(X)
+            lower, upper = moved(self.bounds, X)
             perturbed = torch.minimum(torch.maximum(perturbed, lower), upper)
-        return perturbed, self.weights.to(X).unsqueeze(-2)
+        return perturbed, moved(self.weights, X).unsqueeze(-2)
 
     def range(self, bounds: Tensor) -> Tensor:
         corners, _ = self.expand(bounds)  # ... x 2 x n_w x d_x

@@ -69,13 +69,15 @@ class ModelState:
         data = _data(model)
         tensors = [*(part for _, _, part in slots if isinstance(part, Tensor)), *data]
         unversioned = [tensor for tensor in tensors if tensor.is_inference()]
-        return cls(
+        state = cls(
             model=model,
             slots=slots,
             data=data,
             versions=tuple((t, t._version) for t in tensors if not t.is_inference()),
             parameters=tuple((p, p.detach().clone()) for p in (*model.parameters(), *unversioned)),
         )
+        remember(("state", id(state)), state)
+        return state
 
     def is_current(self) -> bool:
         r"""Whether nothing was written to or replaced since; what `torch.compile` traces is."""

@@ -31,6 +31,7 @@ from botorch_risk.posterior.t_batch import (
     original_inputs,
     scales_columns,
 )
+from botorch_risk.steady import moved
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
@@ -221,7 +222,7 @@ class ProductMarginals:
     def _scaled(self, X: Tensor, factors: _Factors) -> Tensor:
         r"""Decisions `batch_shape x m x d_x`, scaled like the training data."""
         if not factors.is_scaled:
-            W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
+            W = moved(self.points, X)[..., :1, :].expand(*X.shape[:-2], 1, self.points.shape[-1])
             X = self._transformed(X, W)[..., : -W.shape[-1]]
         return (X - factors.centre) / factors.lengthscale
 
@@ -301,7 +302,7 @@ class ProductMarginals:
         centre, outcome = cache.centre, None
         if cache.units is not None:
             outcome = _Outcome.of(cache.units, self.predictor.posterior_transform)
-        points = self.points.to(X).expand(*X.shape[:-2], *self.points.shape[-2:])
+        points = moved(self.points, X).expand(*X.shape[:-2], *self.points.shape[-2:])
         decision = original_inputs(self.predictor.model)[..., :1, :-d_w].to(
             X
         )  # any: w is transformed by itself
@@ -414,5 +415,5 @@ def _pairs(X: Tensor, points: Tensor) -> Tensor:
     batch = joint_shape(X.shape[:-2], points.shape[:-2])
     shape = (*batch, X.shape[-2], points.shape[-2])
     X = X.unsqueeze(-2).expand(*shape, X.shape[-1])
-    points = points.to(X).unsqueeze(-3).expand(*shape, points.shape[-1])
+    points = moved(points, X).unsqueeze(-3).expand(*shape, points.shape[-1])
     return torch.cat([X, points], dim=-1)

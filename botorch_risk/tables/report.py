@@ -88,7 +88,9 @@ def _shares_of_wins(
     covariance = posterior.combined_covariance(risk.gradient)[0]
     scale, axes = torch.linalg.eigh(covariance)
     steps = torch.randn(_NUM_SAMPLES, len(scale), generator=generator, dtype=torch.double)
-    samples = risk.value[0] + steps.to(axes) * scale.clamp_min(0.0).sqrt() @ axes.mT
+    # The symmetric root: the signs of eigenvectors are for each device to choose.
+    root = axes * scale.clamp_min(0.0).sqrt() @ axes.mT
+    samples = risk.value[0] + steps.to(axes) @ root
     return torch.bincount(samples.argmax(dim=-1), minlength=len(scale)).double()
 
 
@@ -104,5 +106,5 @@ def _draws(readings: TableReadings, fitted: FittedTable, generator: Generator) -
     z = torch.randn(_NUM_DRAWS, len(theta), generator=generator, dtype=torch.double)
     z[0] = 0.0
     lower, upper = (torch.tensor(end).to(theta) for end in loss.bounds)
-    away = _WIDENING * (z.to(theta) / curvature.clamp_min(_LEAST_CURVATURE).sqrt()) @ axes.mT
-    return (theta + away).clamp(lower, upper)
+    root = axes / curvature.clamp_min(_LEAST_CURVATURE).sqrt() @ axes.mT  # symmetric, as above
+    return (theta + _WIDENING * z.to(theta) @ root).clamp(lower, upper)
