@@ -545,7 +545,7 @@ class MeanVariance(RiskMeasure):
         Raises:
             ValueError: If an upper bound lies below its lower bound.
         """
-        if (upper < lower).any():
+        if may_look(lower) and (upper < lower).any():
             raise ValueError(
                 f"Expected `lower <= upper`. Got {(lower - upper).max().item()} above it."
             )
