@@ -25,6 +25,7 @@ from .decision_then_value import (
 from .environment_risk import EnvironmentRisk
 from .environment_space import EnvironmentSpace
 from .finite_domain import FiniteDomain
+from .frame_experiment import FrameExperiment
 from .history import History
 from .kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from .knowledge_gradient import LargestKnowledgeGradient
@@ -54,6 +55,7 @@ __all__ = [
     "EnvironmentSpace",
     "FiniteDomain",
     "FixedRepeats",
+    "FrameExperiment",
     "History",
     "HypervolumeImprovement",
     "LacingValue",

@@ -18,6 +18,7 @@ from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import ContinuedEstimator, Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.method import Method, View, best_observed
+from botorch_risk.strategies.prediction import Interval, Prediction, predict_by_models
 from botorch_risk.strategies.space import (
     AcquisitionOfDecisions,
     Box,
@@ -92,6 +93,15 @@ class Acquire(Method):
     def recommend(self, view: View) -> Tensor:
         r"""The evaluated point with the best observed mean."""
         return best_observed(view)
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        inputs = view.space.unit(X)
+        if self.batched:
+            return predict_by_models(view.belief, inputs)
+        rows = zip(view.belief, inputs.split(1), strict=True)
+        found = [predict_by_models([model], row) for model, row in rows]
+        outcome = (torch.cat(each) for each in zip(*(one.outcome for one in found), strict=True))
+        return Prediction(Interval(*outcome), torch.cat([each.noise for each in found]))
 
     def parts(self, view: View) -> list[View]:
         r"""What is modelled at once: all replicates, or each by itself."""

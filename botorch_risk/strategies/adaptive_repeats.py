@@ -26,6 +26,7 @@ from botorch_risk.recommend import Rule, recommend
 from botorch_risk.repeats.knowledge_gradient import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View, rows_at
+from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights
 from botorch_risk.strategies.space import Box, check_columns, decision_box
 from botorch_risk.strategies.strategy import Strategy
@@ -282,6 +283,13 @@ class AdaptiveRepeats(Method):
         bound = self.reporting.weights.lower(view.belief)
         chosen = recommend(bound, view.space.unit(measured), self.reporting.rule)
         return rows_at(measured, chosen.row)
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        r"""The prediction of the model; the numbers of readings in the rows play no part."""
+        return self.reporting.predict(view, X[..., : view.space.bounds.shape[-1]])
+
+    def predict_risk(self, view: View, X: Tensor) -> Interval:
+        return self.reporting.predict_risk(view, X)
 
 
 def pooled(view: View) -> tuple[Tensor, RepeatedOutcomes]:

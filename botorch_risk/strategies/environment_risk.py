@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
-from botorch.models.model import Model
+from botorch.models.model import Model, ModelList
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
@@ -27,6 +27,12 @@ from botorch_risk.stopping import regret_samples
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.prediction import (
+    Interval,
+    Prediction,
+    predict_by_models,
+    predict_risks,
+)
 
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
 Recipe = Callable[..., Any]  # a `Bound`, or several of one model
@@ -204,6 +210,22 @@ class EnvironmentRisk(Method):
             discrete_dims=view.space.box.discrete_dims,
             cat_dims=view.space.box.cat_dims,
         )
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        r"""By the processes of the outcomes, at pairs (x, w)."""
+        model: Any = view.belief.model
+        inputs = view.space.inputs(X)
+        if not self.uses_w:
+            inputs = inputs[..., : view.space.bounds.shape[-1]]
+        return predict_by_models(
+            list(model.models) if isinstance(model, ModelList) else [model], inputs
+        )
+
+    def predict_risk(self, view: View, X: Tensor) -> Interval:
+        belief = view.belief
+        if isinstance(belief, ConstrainedUpperConfidenceBound):
+            belief = belief.bound
+        return predict_risks([belief], X)
 
     def regret(self, view: View) -> Tensor:
         r"""Compared with the largest upper bounds of many decisions, and with random ones."""

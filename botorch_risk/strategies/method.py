@@ -19,6 +19,7 @@ from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.results import FitResult, Optimum, warn_of_failed_fits
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.strategies.history import History, rows_where
+from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.space import Space
 
 
@@ -187,6 +188,12 @@ class View:
             vars(view)["belief"] = self.belief
         return view
 
+    def of_batch_size(self, batch_size: int) -> View:
+        r"""The view with the same belief, for another number of points."""
+        view = replace(self, batch_size=batch_size)
+        vars(view)["belief"] = self.belief
+        return view
+
     def of(self, replicates: Sequence[int], method: Method | None = None) -> View:
         r"""The view of some of these replicates, for another method if wanted."""
         index = list(replicates)
@@ -310,6 +317,32 @@ class Method(ABC):
             f"{self!r}."
         )
 
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        r"""Predict the outcomes at rows.
+
+        Args:
+            view: What is known.
+            X: Rows of the history, `R x n x d`: decisions with their contexts.
+
+        Raises:
+            UnsupportedError: If the method has no model.
+        """
+        raise UnsupportedError(f"Expected a method with a model, which predicts. Got {self!r}.")
+
+    def predict_risk(self, view: View, X: Tensor) -> Interval:
+        r"""Predict the risk of each of p objectives, which is maximised, `R x n x p`.
+
+        By default the first outcome itself.
+
+        Args:
+            view: What is known.
+            X: Decisions, `R x n x d_x`.
+
+        Raises:
+            UnsupportedError: If the method has no model.
+        """
+        return Interval(*(each[..., :1] for each in self.predict(view, X).outcome))
+
     def regret(self, view: View) -> Tensor:
         r"""Samples of how much better a decision there may be than the recommendation, `R x S`.
 
@@ -364,6 +397,12 @@ class ReportedMethod(Method):
 
     def classify(self, view: View) -> Classification:
         return self.report.classify(view)
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        return self.report.predict(view, X)
+
+    def predict_risk(self, view: View, X: Tensor) -> Interval:
+        return self.report.predict_risk(view, X)
 
     def regret(self, view: View) -> Tensor:
         return self.report.regret(view)

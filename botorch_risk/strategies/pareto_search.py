@@ -40,6 +40,7 @@ from botorch_risk.strategies.decision_then_value import DecisionThenValue, Value
 from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.prediction import Interval, Prediction, predict_risks
 from botorch_risk.strategies.risk_search import (
     AcquisitionOfRisk,
     MonteCarloDecision,
@@ -178,6 +179,12 @@ class ParetoSearch(Method):
     def propose(self, view: View) -> Tensor:
         r"""Rows one after the other, each with the ones before it pending."""
         return self.search.propose(view)
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        return self.search.predict(view, X)
+
+    def predict_risk(self, view: View, X: Tensor) -> Interval:
+        return predict_risks(view.belief.bounds, X)
 
     def recommend(self, view: View) -> Tensor:
         r"""The set of each replicate, `R x p x d_x`, NaN where one has fewer than p."""

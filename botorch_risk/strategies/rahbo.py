@@ -20,6 +20,7 @@ from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.recommend import Rule, recommend
 from botorch_risk.repeats.knowledge_gradient import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies.method import Method, State, View, rows_at
+from botorch_risk.strategies.prediction import INTERVAL_BETA, Interval, Prediction, normal_interval
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -190,6 +191,25 @@ class MeanVarianceSearch(Method):
         bound = self.weights.lower(view.belief)
         chosen = recommend(bound, view.space.unit(view.X), self.rule, recorded)
         return rows_at(view.decisions, chosen.row)
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        r"""By the processes of the mean and of the noise."""
+        model, inputs = view.belief, view.space.unit(X)
+        with torch.no_grad():
+            outcome = normal_interval(*model.mean_marginals(inputs))
+            noise = model.predicted_noise(inputs).clamp_min(0.0).sqrt()
+            ends = model.noise_confidence_bounds(inputs, INTERVAL_BETA)
+        lower, upper = (end.clamp_min(0.0).sqrt().unsqueeze(-1) for end in ends)
+        outcome = Interval(*(each.unsqueeze(-1) for each in outcome))
+        return Prediction(outcome, noise, None if self.known_noise else (lower, upper))
+
+    def predict_risk(self, view: View, X: Tensor) -> Interval:
+        r"""Mean minus weighted variance, between bounds that hold if those of both processes do."""
+        weights = replace(self.weights, beta=INTERVAL_BETA, noise_beta=INTERVAL_BETA)
+        bound, inputs = weights.lower(view.belief), view.space.unit(X)
+        with torch.no_grad():
+            each = (bound.mean(inputs), bound.lower(inputs), bound.upper(inputs))
+        return Interval(*(values.unsqueeze(-1) for values in each))
 
     def model(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
         r"""A model that is not fitted, of decisions `... x n x d`."""

@@ -72,15 +72,21 @@ class SingleExperiment:
                 "decisions, which come in the order of asking: use the strategy itself."
             )
 
-    def ask(self) -> Tensor:
+    def ask(self, batch_size: int | None = None) -> Tensor:
         r"""The next points to measure, `q x d` in the units of the bounds.
 
         Until the initial design is complete, what is left of it. Fewer rows if the method asks
         for fewer, and no row once it has finished.
+
+        Args:
+            batch_size: At most how many, for this round; see `Strategy.ask`.
+
+        Raises:
+            ValueError: If `batch_size` is below 1.
         """
+        asked = self.strategy.ask(batch_size)[0]
         history = self.strategy.history
         if history.round:
-            asked = self.strategy.ask()[0]
             return asked[~asked.isnan().any(dim=-1)]
         space = self.strategy.space
         design = space.initial(self.strategy.seeds, history.num_initial)[0]
@@ -90,7 +96,7 @@ class SingleExperiment:
         for row in history.X[0]:
             away = (design[left, : len(lower)] - row[: len(lower)]) / scale
             left.pop(int(away.square().sum(dim=-1).argmin()))
-        return space.shown(design[left])
+        return space.shown(design[left[:batch_size]])
 
     def tell(self, X: Tensor, y: Tensor) -> None:
         r"""Records readings; nothing is changed if they are refused.

@@ -151,12 +151,22 @@ class Strategy:
             )
         return self.views[0][1].belief
 
-    def ask(self) -> Tensor:
+    def ask(self, batch_size: int | None = None) -> Tensor:
         r"""The next points to evaluate, `R x q x d` in the units of the bounds.
 
         Asking twice without telling in between gives the same points.
+
+        Args:
+            batch_size: The number q of points, for this round; of the initial design so many of
+                what is left. Default: the number asked for before in this round, or else all that
+                is left of the initial design, and later the strategy's own.
+
+        Raises:
+            ValueError: If `batch_size` is below 1.
         """
-        return self.space.shown(self._asked()).clone()
+        if batch_size is not None:
+            check_counts(batch_size=batch_size)
+        return self.space.shown(self._asked(batch_size)).clone()
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
         r"""Records outcomes; nothing is changed if they are refused.
@@ -324,20 +334,23 @@ class Strategy:
         state = self._learned(history, views, state)
         return history, state, _renewed(views, history, state)
 
-    def _asked(self) -> Tensor:
+    def _asked(self, q: int | None = None) -> Tensor:
         r"""The next rows as the space has them, before `shown`."""
         if not self._history.round:
-            return self._design[:, self._history.num_rows :]
-        if self._proposal is None:
-            self._proposal = self._proposed()
-        return self._proposal
+            return self._design[:, self._history.num_rows :][:, :q]
+        known = self._proposal
+        if known is None or q not in (None, known.shape[1]):
+            self._proposal = known = self._proposed(self.batch_size if q is None else q)
+        return known
 
-    def _proposed(self) -> Tensor:
-        width, q = self._design.shape[-1], self.batch_size
+    def _proposed(self, q: int) -> Tensor:
+        width = self._design.shape[-1]
         bounds = self.space.bounds
         asked = bounds.new_full((len(self.seeds), q, width), torch.nan)
         without = set(range(len(self.seeds)))
         for replicates, view in self.views:
+            if q != view.batch_size:
+                view = view.of_batch_size(q)
             asked[sent(torch.tensor(replicates), asked.device)] = self.method.propose(view)
             without -= set(replicates)
         for replicate in without:  # there is nothing to choose by

@@ -30,6 +30,7 @@ from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.finite_domain import FiniteDomain, PosteriorMean, maximize_between
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Classification, Method, State, View
+from botorch_risk.strategies.prediction import Interval, Prediction, normal_interval
 from botorch_risk.strategies.space import Space
 from botorch_risk.strategies.strategy import Strategy
 
@@ -190,6 +191,19 @@ class SampleDomain(Method):
         if (sought := self.sampler.level_set(view)) is None:
             return super().classify(view)
         return Classification.of(*sought, view.belief.posterior)
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        r"""By the posterior of the domain, at any points of the box round it."""
+        posterior = view.belief.posterior
+        points, _, noise = self._samples(view.space, X, torch.zeros_like(X[..., :1]))
+        if noise is None:
+            noise = posterior.inferred_noise(points)
+        with torch.no_grad():
+            at = posterior.at(points)
+        outcome = normal_interval(at.mean, at.variance)
+        return Prediction(
+            Interval(*(each.unsqueeze(-1) for each in outcome)), noise.sqrt().unsqueeze(-1)
+        )
 
     def model_of(self, view: View, row: int) -> Model:
         r"""A model of all data of one replicate, without a batch dimension."""

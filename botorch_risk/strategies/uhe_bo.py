@@ -15,6 +15,7 @@ from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate,
 from botorch_risk.fit.estimators import Estimator, PseudoData
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.prediction import Prediction
 from botorch_risk.strategies.space import Box, Space, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -97,7 +98,7 @@ class RandomOrAcquire(Method):
         X = view.space.random_points(view.seeds, view.batch_size, "random point", view.round)
         replicates, inner = view.belief
         if inner is not None:
-            X[replicates] = self.inner.propose(inner)
+            X[replicates] = self.inner.propose(inner.of_batch_size(view.batch_size))
         return X
 
     def learn(self, view: View) -> State:
@@ -124,6 +125,14 @@ class RandomOrAcquire(Method):
     def recommend(self, view: View) -> Tensor:
         everyone = list(range(len(view.seeds)))
         return self.inner.recommend(view.of(everyone, self.inner))
+
+    def predict(self, view: View, X: Tensor) -> Prediction:
+        r"""By the model of the inner method; where a random point is due, it is fitted for this."""
+        everyone = list(range(len(view.seeds)))
+        replicates, inner = view.belief
+        if inner is None or replicates != everyone:
+            inner = view.of(everyone, self.inner)
+        return self.inner.predict(inner, X)
 
     def chosen(self, view: View, t: int) -> Tensor:
         r"""The arm of each replicate at evaluation t, `R`: 0 for random, 1 for the inner method.

@@ -1,0 +1,326 @@
+r"""One experiment of a laboratory, whose readings come as a DataFrame."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
+from torch import Tensor
+
+from botorch_risk.arguments import check_arguments
+from botorch_risk.extras import require_extra
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.frame_layout import Direction, FrameLayout
+from botorch_risk.strategies.method import View
+from botorch_risk.strategies.named_columns import check_names, told_values
+from botorch_risk.strategies.prediction import Interval
+from botorch_risk.strategies.single_experiment import SingleExperiment
+from botorch_risk.strategies.strategy import Strategy
+
+
+class FrameExperiment:
+    r"""Asks and tells one experiment in DataFrames, with named columns in the user's units.
+
+    `ask` gives settings, to which you add what you measured; `tell` takes them back, one reading a
+    row, in any order and with any holes; `predict` and `recommend` give intervals. It is a
+    `SingleExperiment`, which says how rows are pooled, with names. Needs pandas, the extra
+    `frames`.
+
+    A minimised outcome keeps its sign everywhere: in `tell`, in predictions and risks, in the
+    thresholds of `constraints` and in `reference_point`. Its bad tail is the one of large values.
+
+    All that a DataFrame holds is checked before anything is computed. A row without a reading is an
+    evaluation that failed; a row without a setting or a context is no evaluation. Both are kept in
+    `data`, and `unused` lists them.
+
+    Args:
+        parameters: What you set, by name: `(low, high)`, `(low, high, step)` (integers if `low` is
+            whole and the step 1), or a list of labels, whose order has no meaning. Or a DataFrame
+            of numbers, the settings that there are, for a strategy of a finite domain.
+        outcomes: What you measure, by name: `"maximize"` or `"minimize"`, or None for what is only
+            watched, such as an outcome of constraints alone, or one sought above a level. The
+            objective is the first.
+        strategy: What makes the strategy, such as `rahbo`, called as
+            `strategy(box, seed, **options)`, or with the domain `|D| x d`.
+        contexts: What is noted with the outcome and not set, by name: `(low, high)`, or a list of
+            labels in the order of their codes. Its distribution is learnt, unless `options` have
+            an `environment`.
+        units: Units of columns, by name, for messages.
+        seed: Of all that is drawn.
+        options: Further arguments of the strategy.
+
+    Raises:
+        MissingExtraError: If pandas is not installed.
+        UnsupportedError: If the strategy does not take categories or contexts, its points have
+            other columns, or an option has a threshold whose sign would be wrong.
+        ValueError: If a column, an outcome or a unit is not described as it has to be.
+
+    Example:
+        >>> import pandas as pd
+        >>> from botorch_risk.strategies import rahbo
+        >>> experiment = FrameExperiment(
+        ...     {"heat": (20.0, 80.0, 5.0), "flour": ["rye", "wheat"]}, {"waste": "minimize"},
+        ...     rahbo, num_repeats=2, risk_aversion=0.5, num_initial=4,
+        ... )
+        >>> settings = experiment.ask()
+        >>> readings = pd.concat([settings, settings], ignore_index=True)
+        >>> readings["waste"] = [3.0, 4.0, 2.5, 6.0, 3.2, 4.1, 2.0, None]
+        >>> experiment.tell(readings)
+        >>> experiment.ask(2).columns.tolist(), len(experiment.unused)
+        (['heat', 'flour'], 1)
+        >>> best = experiment.recommend()
+        >>> best.columns.tolist()
+        ['heat', 'flour', 'waste_risk', 'waste_risk_lower', 'waste_risk_upper']
+    """
+
+    def __init__(
+        self,
+        parameters: Any,
+        outcomes: Mapping[str, Direction | None],
+        strategy: Callable[..., Strategy],
+        *,
+        contexts: Mapping[str, Any] | None = None,
+        units: Mapping[str, str] | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        self._pandas: Any = require_extra("pandas", "botorch_risk[frames]")
+        check_arguments(FrameExperiment.__init__, locals())
+        self._layout = FrameLayout.of(parameters, outcomes, contexts or {}, units or {})
+        self._single = SingleExperiment(self._layout.strategy(strategy, seed, options))
+        self._index = parameters.index if self._layout.domain is not None else None
+        self._rows: dict[str, list[Any]] = {name: [] for name in self._layout.names}
+        self._asked: int | None = None  # how many settings of this round
+
+    @property
+    def strategy(self) -> Strategy:
+        r"""The strategy, in its own numbers: labels are codes, and steps are counted."""
+        return self._single.strategy
+
+    @property
+    def data(self) -> Any:
+        r"""All rows that were told, in their order and as they were told."""
+        return self._pandas.DataFrame(self._rows)
+
+    @property
+    def unused(self) -> Any:
+        r"""The rows of `data` that no model learns from, a Series of what each one lacks."""
+        missing, lacks = self.data.isna(), {}
+        outcomes = list(self._layout.signs)
+        for row in missing.index:
+            absent = [name for name in missing if missing[name][row]]
+            if set(absent) - set(outcomes) or set(outcomes) <= set(absent):
+                lacks[row] = ", ".join(absent)
+        return self._pandas.Series(lacks, name="missing", dtype=object)
+
+    def ask(self, batch_size: int | None = None) -> Any:
+        r"""The next settings to measure, one per row; with the contexts, if they are chosen.
+
+        Asking again before the next `tell` gives the same settings.
+
+        Args:
+            batch_size: How many, of the initial design at most what is left. Default: all that is
+                left of the initial design, and later the strategy's own.
+
+        Raises:
+            ValueError: If `batch_size` is below 1.
+        """
+        size = self._asked if batch_size is None else batch_size
+        asked = self._single.ask(size)
+        self._asked = size
+        return self._frame(asked)
+
+    def tell(self, frame: Any) -> None:
+        r"""Records readings, one per row; nothing is changed if they are refused.
+
+        Args:
+            frame: A DataFrame with the columns of all parameters, contexts and outcomes, in any
+                order. Rows with equal settings are readings of one point. What is missing stays
+                empty.
+
+        Warns:
+            InputDataWarning: If a row lacks a setting or a context.
+
+        Raises:
+            InputDataError: If a column is missing, unknown or there twice, a label is unknown, a
+                number is outside its range or off its step, or a reading is not a number; or if
+                the readings are of no use to the method.
+            TypeError: If it is no DataFrame.
+        """
+        layout = self._layout
+        check_names(frame, layout.names)
+        X, y = layout.points(frame, layout.columns), layout.outcomes(frame)
+        is_point = X.isfinite().all(dim=-1)
+        if not is_point.all():
+            rows = frame.index[~is_point.numpy()].tolist()
+            warnings.warn(
+                f"Expected all settings and contexts in each row. Got none in {len(rows)} rows, "
+                f"such as {rows[0]!r}: they are kept in `data`, and no model learns from them.",
+                InputDataWarning,
+                stacklevel=2,
+            )
+        if self._asked is not None:
+            self._single.ask(self._asked)  # in a state that was loaded, nothing is asked for
+        if is_point.any():
+            self._single.tell(X[is_point], y[is_point])
+            self._asked = None
+        for name, values in self._rows.items():
+            values += told_values(frame, name)
+
+    def predict(self, frame: Any) -> Any:
+        r"""Predict the outcomes of settings, with nominal 95 % intervals.
+
+        For an outcome `y` the columns are `y_mean`, `y_lower` and `y_upper`, of the mean of many
+        readings, and `y_noise`, the standard deviation of one reading; if the noise is learnt
+        from point to point also `y_noise_lower` and `y_noise_upper`. If there are contexts and the
+        frame has no column of them, what is predicted is the risk over them: `y_risk`,
+        `y_risk_lower` and `y_risk_upper`.
+
+        Args:
+            frame: A DataFrame with the columns of all parameters, and of all contexts or none.
+                Columns of outcomes are not read.
+
+        Returns:
+            A DataFrame with the same index.
+
+        Raises:
+            InputDataError: If a column or a value is not as it has to be.
+            UnsupportedError: If the method has no model.
+            ValueError: If the initial design is not complete.
+        """
+        check_names(frame, [], self._layout.names)
+        of_risk = not {each.name for each in self._layout.contexts} & set(frame.columns)
+        of_risk &= bool(self._layout.contexts)
+        columns = self._layout.parameters if of_risk else self._layout.columns
+        check_names(frame, [each.name for each in columns], self._layout.names)
+        X = self._layout.points(frame, columns)
+        if X.isnan().any():
+            row = frame.index[int(X.isnan().any(dim=-1).to(torch.uint8).argmax())]
+            raise InputDataError(f"Expected all settings in each row. Got none in row {row!r}.")
+        if of_risk:
+            return self._pandas.DataFrame(self._risks(X), index=frame.index)
+        found = self.strategy.method.predict(self._view(), X.unsqueeze(0))
+        table: dict[str, Any] = {}
+        for outcome, name in enumerate(self._layout.signs):
+            table |= self._interval(outcome, found.outcome, "", "_mean")
+            noises = (found.noise, *(found.noise_interval or ()))
+            for end, noise in zip(("", "_lower", "_upper"), noises, strict=False):
+                table[f"{name}_noise{end}"] = noise[0, :, outcome].tolist()
+        return self._pandas.DataFrame(table, index=frame.index)
+
+    def recommend(self) -> Any:
+        r"""The setting to use, as if the experiment ended now, with an interval of its risk.
+
+        One row; of several objectives a set of compromises, one per row. For an objective `y` the
+        columns are `y_risk`, what the strategy optimises, and the ends of its nominal 95 %
+        interval, `y_risk_lower` and `y_risk_upper`. A strategy without a model has none of them.
+
+        Raises:
+            ValueError: If the initial design is not complete.
+        """
+        self._view()
+        X = self._single.recommend().reshape(-1, len(self._layout.parameters))
+        X = X[~X.isnan().any(dim=-1)]
+        try:
+            risks = self._risks(X)
+        except UnsupportedError:
+            risks = {}
+        return self._frame(X).assign(**risks)
+
+    def classify(self) -> Any:
+        r"""Which settings of a list are above the level that is sought.
+
+        Returns:
+            A DataFrame of the settings; for an outcome `y` with the columns `y_class`, which is
+            `"above"`, `"below"` or `"unknown"`, and `y_probability` that a setting is above. Of
+            several levels: `y_class_0` and so on.
+
+        Raises:
+            UnsupportedError: If the method seeks no level set.
+            ValueError: If the initial design is not complete.
+        """
+        self._view()
+        found, space = self._single.classify(), self.strategy.space
+        box: Any = space.box if isinstance(space, EnvironmentSpace) else space
+        table, (name, *_) = self._frame(box.domain), self._layout.signs
+        if self._index is not None:
+            table.index = self._index
+        several = found.high.dim() > 1
+        parts = [torch.atleast_2d(each) for each in (found.high, found.low, found.probability)]
+        for level, (high, low, probability) in enumerate(zip(*parts, strict=True)):
+            end = f"_{level}" if several else ""
+            code = torch.where(high, 0, torch.where(low, 1, 2)).tolist()
+            table[f"{name}_class{end}"] = [("above", "below", "unknown")[each] for each in code]
+            table[f"{name}_probability{end}"] = probability.tolist()
+        return table
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""All that is needed to continue, and what the experiment was built with, as JSON."""
+        missing = self.data.isna()
+        return {
+            "columns": self._described(),
+            "rows": {
+                name: [None if no else each for each, no in zip(values, missing[name], strict=True)]
+                for name, values in self._rows.items()
+            },
+            "asked": self._asked,
+            "experiment": self._single.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        r"""Continues from the state of an experiment that was built with the same arguments.
+
+        Raises:
+            ValueError: If it was built with others; nothing is changed then.
+        """
+        try:
+            columns, asked, inner = (state[name] for name in ("columns", "asked", "experiment"))
+            rows = {name: list(state["rows"][name]) for name in self._layout.names}
+        except (KeyError, TypeError) as error:
+            raise ValueError("Expected what `state_dict()` gives. Got something else.") from error
+        if columns != self._described():
+            raise ValueError(
+                "Expected the state of an experiment with the columns "
+                f"{self._described()}. Got {columns}."
+            )
+        self._single.load_state_dict(inner)
+        self._rows, self._asked = rows, asked
+
+    def _described(self) -> list[str]:
+        layout = self._layout
+        signs = [f"{name!r}: {sign:g}" for name, sign in layout.signs.items()]
+        return [*map(str, layout.columns), *signs]
+
+    def _view(self) -> View:
+        r"""What the method sees.
+
+        Raises:
+            ValueError: If the initial design is not complete, or an outcome has no reading.
+        """
+        if self.strategy.history.round and not self.strategy.views:
+            raise ValueError("Expected a reading of each outcome. Got none of one of them.")
+        self.strategy.belief  # noqa: B018 raises if the initial design is not complete
+        return self.strategy.views[0][1]
+
+    def _risks(self, X: Tensor) -> dict[str, list[float]]:
+        r"""The risks of decisions `n x d_x`, by columns."""
+        found = self.strategy.method.predict_risk(self._view(), X.unsqueeze(0))
+        table: dict[str, list[float]] = {}
+        for objective in range(found.mean.shape[-1]):
+            table |= self._interval(objective, found, "_risk", "_risk")
+        return table
+
+    def _interval(
+        self, outcome: int, interval: Interval, prefix: str, middle: str
+    ) -> dict[str, list[float]]:
+        r"""An interval of an outcome in the user's sign, by columns."""
+        name, sign = list(self._layout.signs.items())[outcome]
+        mean, *ends = (sign * each[0, :, outcome] for each in interval)
+        lower, upper = ends if sign > 0 else reversed(ends)
+        named = {middle: mean, f"{prefix}_lower": lower, f"{prefix}_upper": upper}
+        return {f"{name}{end}": values.tolist() for end, values in named.items()}
+
+    def _frame(self, X: Tensor) -> Any:
+        return self._pandas.DataFrame(self._layout.values(X))

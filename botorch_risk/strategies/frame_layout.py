@@ -1,0 +1,230 @@
+r"""The columns of an experiment in DataFrames: settings, contexts and outcomes with their signs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Tensor
+
+from botorch_risk.acquisition.truncated_variance.goals import LevelSet
+from botorch_risk.environments import ObservedContexts
+from botorch_risk.risk import ShareAbove
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.named_columns import NamedColumn, check_names, numbers_of
+from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.strategy import Strategy
+
+Direction = Literal["maximize", "minimize"]
+# What predictions, recommendations and classes add to the name of an outcome.
+_SUFFIXES = ("mean", "lower", "upper", "noise", "risk", "class", "probability")
+
+
+@dataclass(frozen=True)
+class FrameLayout:
+    r"""Named columns, and how they stand in the points and the outcomes of a strategy.
+
+    Args:
+        parameters: What is set.
+        contexts: What is noted with the outcome and not set.
+        signs: Of each outcome, -1 where it is minimised, since strategies maximise.
+        domain: The settings that there are, `|D| x d`; None for a box of them.
+    """
+
+    parameters: tuple[NamedColumn, ...]
+    contexts: tuple[NamedColumn, ...]
+    signs: Mapping[str, float]
+    domain: Tensor | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        parameters: Any,
+        outcomes: Mapping[str, Direction | None],
+        contexts: Mapping[str, Any],
+        units: Mapping[str, str],
+    ) -> FrameLayout:
+        r"""The layout that a user describes; see `FrameExperiment`.
+
+        Raises:
+            InputDataError: If a list of settings has a value that is not a number.
+            ValueError: If a column, an outcome or a unit is not described as it has to be.
+        """
+        if hasattr(parameters, "columns") and hasattr(parameters, "index"):
+            named, domain = _listed_settings(parameters, units)
+        else:
+            named, domain = _columns("parameters", parameters, units), None
+        layout = cls(
+            named,
+            _columns("contexts", contexts, units),
+            {name: _sign(name, direction) for name, direction in outcomes.items()},
+            domain,
+        )
+        layout._check(units)
+        return layout
+
+    def _check(self, units: Mapping[str, str]) -> None:
+        names = self.names
+        made = {f"{outcome}_{suffix}" for outcome in self.signs for suffix in _SUFFIXES}
+        if not self.parameters or not self.signs:
+            raise ValueError(f"Expected at least one parameter and one outcome. Got {names}.")
+        if twice := [name for name in names if names.count(name) > 1 or name in made]:
+            raise ValueError(
+                f"Expected each name once, and none that a prediction has. Got {twice[0]!r}."
+            )
+        if unknown := [name for name in units if name not in names]:
+            raise ValueError(f"Expected units of the columns {names}. Got {unknown[0]!r}.")
+
+    @property
+    def columns(self) -> tuple[NamedColumn, ...]:
+        r"""The columns of a point: the parameters, then the contexts."""
+        return (*self.parameters, *self.contexts)
+
+    @property
+    def names(self) -> list[str]:
+        r"""The names of all columns."""
+        return [*(each.name for each in self.columns), *self.signs]
+
+    @property
+    def space(self) -> Box | Tensor:
+        r"""What a strategy is built with: a box, or the domain `|D| x d`."""
+        if self.domain is not None:
+            return self.domain
+        bounds = torch.tensor([each.bounds for each in self.parameters], dtype=torch.double)
+        numbered = enumerate(self.parameters)
+        integers = [i for i, each in numbered if each.step is not None]
+        return Box(bounds.mT, integers, self._categories)
+
+    @property
+    def _categories(self) -> tuple[int, ...]:
+        return tuple(i for i, each in enumerate(self.parameters) if each.labels)
+
+    def strategy(
+        self, make: Callable[..., Strategy], seed: int, options: Mapping[str, Any]
+    ) -> Strategy:
+        r"""The strategy, with the options in its own signs and with the contexts.
+
+        Raises:
+            UnsupportedError: If it does not fit the columns.
+            ValueError: If it has another number of outcomes.
+        """
+        options = {name: self._signed(name, value) for name, value in options.items()}
+        made = make(self.space, seed, **self._with_contexts(make, options))
+        space: Any = made.space
+        if made.method.num_outcomes != len(self.signs):
+            raise ValueError(
+                f"Expected {made.method.num_outcomes} outcomes. Got {list(self.signs)}."
+            )
+        if space.num_columns != len(self.columns):
+            raise UnsupportedError(
+                f"Expected a strategy whose points have the columns "
+                f"{[each.name for each in self.columns]}. Got one of {space.num_columns} columns."
+            )
+        box = space.box if isinstance(space, EnvironmentSpace) else space
+        if self._categories != tuple(box.categories):
+            raise UnsupportedError(
+                f"Expected a strategy that takes categories, for "
+                f"{[self.parameters[i].name for i in self._categories]}. Got others: a finite "
+                "domain has numbers alone."
+            )
+        return made
+
+    def _signed(self, name: str, value: Any) -> Any:
+        r"""An option whose thresholds are in the user's signs, in those of the strategy."""
+        signs = list(self.signs.values())
+        minimized = [outcome for outcome, sign in self.signs.items() if sign < 0]
+        if not minimized:
+            return value
+        if name == "constraints":
+            return [
+                replace(each, threshold=-each.threshold, at_most=not each.at_most)
+                if signs[each.outcome : each.outcome + 1] == [-1.0]
+                else each
+                for each in value
+            ]
+        if name == "reference_point":
+            return [sign * each for sign, each in zip(signs, value, strict=False)]
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(each, LevelSet | ShareAbove):
+                raise UnsupportedError(
+                    f"Expected an outcome that is not minimised for {each!r}, which says what is "
+                    f"above a threshold. Got {minimized[0]!r}: tell its negative."
+                )
+        return value
+
+    def _with_contexts(
+        self, make: Callable[..., Strategy], options: dict[str, Any]
+    ) -> dict[str, Any]:
+        r"""The options, with the bounds of contexts whose distribution is to be learnt."""
+        if not self.contexts or options.keys() & {"environment", "context_bounds"}:
+            return options
+        for each in self.contexts:
+            if each.labels or each.step is not None:
+                raise UnsupportedError(
+                    "Expected (low, high) for a context whose distribution is learnt, or an "
+                    f"`environment`. Got {each.name!r}, which has labels or steps."
+                )
+        bounds = torch.tensor([each.bounds for each in self.contexts], dtype=torch.double).mT
+        taken = inspect.signature(make).parameters
+        if "context_bounds" in taken:
+            return {**options, "context_bounds": bounds}
+        if "environment" in taken:
+            return {**options, "environment": ObservedContexts(bounds)}
+        raise UnsupportedError(
+            "Expected a strategy with the argument `context_bounds` or `environment`, such as "
+            f"`risk_kde`, for the contexts {[each.name for each in self.contexts]}. Got {make}."
+        )
+
+    def points(self, frame: Any, columns: Sequence[NamedColumn]) -> Tensor:
+        r"""The points of the rows of a DataFrame, `n x d`, NaN where something is missing."""
+        codes = [each.codes(frame) for each in columns]
+        return torch.tensor(codes, dtype=torch.double).mT
+
+    def outcomes(self, frame: Any) -> Tensor:
+        r"""The readings of the rows of a DataFrame, `n` or `n x m`, larger is better."""
+        read = [numbers_of(frame, name) for name in self.signs]
+        signs = torch.tensor(list(self.signs.values()), dtype=torch.double)
+        y = torch.tensor(read, dtype=torch.double).mT * signs
+        return y.squeeze(-1) if len(signs) == 1 else y
+
+    def values(self, X: Tensor) -> dict[str, list[Any]]:
+        r"""What points `n x d` stand for, by name; their columns may be the first ones alone."""
+        named = zip(self.columns, X.mT.tolist(), strict=False)
+        return {each.name: [each.value(code) for code in codes] for each, codes in named}
+
+
+def _columns(
+    kind: str, described: Mapping[str, Any], units: Mapping[str, str]
+) -> tuple[NamedColumn, ...]:
+    if not isinstance(described, Mapping) or not all(isinstance(name, str) for name in described):
+        raise ValueError(f"Expected `{kind}` to be named by strings. Got {described!r}.")
+    return tuple(
+        NamedColumn.of(name, values, units.get(name, "")) for name, values in described.items()
+    )
+
+
+def _listed_settings(
+    frame: Any, units: Mapping[str, str]
+) -> tuple[tuple[NamedColumn, ...], Tensor]:
+    r"""The range of each column of a list of settings, and the list `|D| x d`."""
+    names = list(frame.columns)
+    check_names(frame, names)
+    domain = torch.tensor([numbers_of(frame, name) for name in names], dtype=torch.double).mT
+    if domain.isnan().any() or not domain.numel():
+        raise ValueError("Expected settings without a hole. Got a missing value, or no row.")
+    ends = zip(names, domain.amin(dim=0).tolist(), domain.amax(dim=0).tolist(), strict=True)
+    named = (NamedColumn(name, *range_, unit=units.get(name, "")) for name, *range_ in ends)
+    return tuple(named), domain
+
+
+def _sign(name: str, direction: str | None) -> float:
+    if not isinstance(name, str) or direction not in (*get_args(Direction), None):
+        raise ValueError(
+            f"Expected outcomes by name, each 'maximize', 'minimize' or None. "
+            f"Got {name!r}: {direction!r}."
+        )
+    return -1.0 if direction == "minimize" else 1.0

@@ -1,0 +1,200 @@
+r"""Named columns of a DataFrame: what they may hold, and the numbers that stand for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from botorch.exceptions.errors import InputDataError
+
+# How far from a bound or a step a number may be by rounding, in units of the range or the step.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class NamedColumn:
+    r"""A column of settings: numbers in a range, numbers on a step, or labels.
+
+    Args:
+        name: Its name.
+        lower: The least number.
+        upper: The largest number.
+        step: The step from `lower` to `upper`; None if any number is allowed.
+        labels: What takes the place of numbers, without an order.
+        unit: Of the numbers, for messages.
+    """
+
+    name: str
+    lower: float = 0.0
+    upper: float = 1.0
+    step: float | None = None
+    labels: tuple[str | bool, ...] = ()
+    unit: str = ""
+
+    @classmethod
+    def of(cls, name: str, values: Any, unit: str = "") -> NamedColumn:
+        r"""A column from a tuple `(low, high)` or `(low, high, step)`, or from a list of labels.
+
+        A list of numbers is neither: it may be meant as a range, as steps or as codes.
+
+        Raises:
+            ValueError: If the values are none of these.
+        """
+        listed = list(values) if isinstance(values, list | tuple) else []
+        numbers = [_number(each) for each in listed]
+        if isinstance(values, tuple) and len(listed) in (2, 3) and None not in numbers:
+            return cls._of_numbers(name, unit, *numbers)  # type: ignore[arg-type]
+        is_labels = all(isinstance(each, str | bool) for each in listed)
+        if not is_labels or len(listed) < 2 or len(set(listed)) < len(listed):
+            raise ValueError(
+                f"Expected {name!r} to be a tuple (low, high) or (low, high, step), or a list of "
+                f"at least two different labels, which are strings. Got {values!r}."
+            )
+        return cls(name, 0.0, len(listed) - 1.0, labels=tuple(listed), unit=unit)
+
+    @classmethod
+    def _of_numbers(
+        cls, name: str, unit: str, lower: float, upper: float, step: float | None = None
+    ) -> NamedColumn:
+        number = 1.0 if step is None else (upper - lower) / step if step > 0 else math.nan
+        whole = step is None or abs(number - round(number)) <= _ROUNDING * number
+        if not (lower < upper and number >= 1 - _ROUNDING and whole):
+            raise ValueError(
+                f"Expected {name!r} to have low < high, finite, and high a positive number of "
+                f"steps above low. Got {(lower, upper) if step is None else (lower, upper, step)}."
+            )
+        return cls(name, lower, upper, step, unit=unit)
+
+    @property
+    def is_whole(self) -> bool:
+        r"""Whether it holds integers, which stand for themselves."""
+        return self.step == 1 and self.lower == int(self.lower)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        r"""The least and the largest of the numbers that a strategy sees."""
+        if self.step is None or self.is_whole:
+            return self.lower, self.upper
+        return 0.0, float(round((self.upper - self.lower) / self.step))
+
+    def __str__(self) -> str:
+        if self.labels:
+            return f"{self.name!r} to be one of {list(self.labels)}"
+        steps = "" if self.step is None else f" in steps of {self.step:g}"
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.name!r} from {self.lower:g} to {self.upper:g}{unit}{steps}"
+
+    def code(self, value: Any) -> float | None:
+        r"""The number that a strategy sees for a value; None if the value is not allowed."""
+        if self.labels:
+            same = [each == value and type(each) is type(value) for each in self.labels]
+            return float(same.index(True)) if any(same) else None
+        number = _number(value)
+        slack = _ROUNDING * (self.upper - self.lower)
+        if number is None or not self.lower - slack <= number <= self.upper + slack:
+            return None
+        if self.step is None:
+            return number
+        steps = (number - self.lower) / self.step
+        if abs(steps - round(steps)) > _ROUNDING * max(1.0, abs(steps)):
+            return None
+        return float(round(number) if self.is_whole else round(steps))
+
+    def value(self, code: float) -> Any:
+        r"""The value that a number of a strategy stands for."""
+        if self.labels:
+            return self.labels[round(code)]
+        if self.is_whole:
+            return round(code)
+        if self.step is None:
+            return code
+        return float(f"{self.lower + round(code) * self.step:.12g}")  # 0.3 and not 0.1 + 0.1 + 0.1
+
+    def codes(self, frame: Any) -> list[float]:
+        r"""The numbers of the column of a DataFrame, NaN where a value is missing.
+
+        Raises:
+            InputDataError: If a value is not allowed.
+        """
+        found, rows = [], present_values(frame, self.name)
+        for row, value, missing in rows:
+            code = math.nan if missing else self.code(value)
+            if code is None:
+                raise InputDataError(f"Expected {self}. Got {value!r} in row {row!r}.")
+            found.append(code)
+        return found
+
+
+def numbers_of(frame: Any, name: str) -> list[float]:
+    r"""The readings of a column of a DataFrame, NaN where one is missing.
+
+    Raises:
+        InputDataError: If a reading is not a finite number. Of text it names what cannot be read,
+            rather than the numbers that became text because of it.
+    """
+    rows = list(present_values(frame, name))
+    read = [math.nan if missing else _number(value) for _, value, missing in rows]
+    wrong = [row for row, number in zip(rows, read, strict=True) if number is None]
+    if wrong:
+        row, value, _ = min(wrong, key=lambda each: _looks_like_a_number(each[1]))
+        raise InputDataError(
+            f"Expected {name!r} to be a finite number, or missing. Got {value!r} in row {row!r}."
+        )
+    return read  # type: ignore[return-value]
+
+
+def told_values(frame: Any, name: str) -> list[Any]:
+    r"""The values of a column as plain ones of Python, which JSON knows; None where missing."""
+    rows = present_values(frame, name)
+    return [None if missing else _plain(value) for _, value, missing in rows]
+
+
+def present_values(frame: Any, name: str) -> Iterable[tuple[Any, Any, bool]]:
+    r"""The label of each row, its value in a column, and whether that is missing."""
+    column = frame[name]
+    return zip(frame.index, column.tolist(), column.isna().tolist(), strict=True)
+
+
+def check_names(frame: Any, expected: Sequence[str], allowed: Sequence[str] = ()) -> None:
+    r"""Raises unless a DataFrame has columns of all expected names, and no other but the allowed.
+
+    Raises:
+        InputDataError: If a name is missing, unknown or there twice.
+        TypeError: If it is no DataFrame.
+    """
+    if not (hasattr(frame, "columns") and hasattr(frame, "index")):
+        raise TypeError(f"Expected a DataFrame. Got {type(frame).__name__}.")
+    names = list(frame.columns)
+    for wrong, said in (
+        ([each for each in names if names.count(each) > 1], "each column once. Got twice:"),
+        ([each for each in names if each not in (*expected, *allowed)], "no other. Got also:"),
+        ([each for each in expected if each not in names], "all of them. Got none of the name:"),
+    ):
+        if wrong:
+            listed = ", ".join(repr(each) for each in dict.fromkeys(wrong))
+            raise InputDataError(f"Expected the columns {list(expected)}, {said} {listed}.")
+
+
+def _number(value: Any) -> float | None:
+    r"""A finite number, or None; neither truth values nor text are numbers."""
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str) else float(value)
+
+
+def _looks_like_a_number(value: Any) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
