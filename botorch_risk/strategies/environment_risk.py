@@ -217,9 +217,8 @@ class EnvironmentRisk(Method):
         inputs = view.space.inputs(X)
         if not self.uses_w:
             inputs = inputs[..., : view.space.bounds.shape[-1]]
-        return predict_by_models(
-            list(model.models) if isinstance(model, ModelList) else [model], inputs
-        )
+        models: Any = model.models if isinstance(model, ModelList) else [model]
+        return predict_by_models(list(models), inputs)
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
         belief = view.belief

@@ -36,8 +36,8 @@ class FrameExperiment:
     `data`, and `unused` lists them.
 
     Args:
-        parameters: What you set, by name: `(low, high)`, `(low, high, step)` (integers if `low` is
-            whole and the step 1), or a list of labels, whose order has no meaning. Or a DataFrame
+        parameters: What you set, by name: `(low, high)`, `(low, high, step)` (integers if `low` and
+            `step` are whole), or a list of labels, whose order has no meaning. Or a DataFrame
             of numbers, the settings that there are, for a strategy of a finite domain.
         outcomes: What you measure, by name: `"maximize"` or `"minimize"`, or None for what is only
             watched, such as an outcome of constraints alone, or one sought above a level. The
@@ -289,9 +289,9 @@ class FrameExperiment:
         self._rows, self._asked = rows, asked
 
     def _described(self) -> list[str]:
-        layout = self._layout
-        signs = [f"{name!r}: {sign:g}" for name, sign in layout.signs.items()]
-        return [*map(str, layout.columns), *signs]
+        signs = self._layout.signs.items()
+        directions = [f"{name!r} to be {'small' if sign < 0 else 'large'}" for name, sign in signs]
+        return [*map(str, self._layout.columns), *directions]
 
     def _view(self) -> View:
         r"""What the method sees.

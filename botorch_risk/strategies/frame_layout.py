@@ -217,8 +217,10 @@ def _listed_settings(
     if domain.isnan().any() or not domain.numel():
         raise ValueError("Expected settings without a hole. Got a missing value, or no row.")
     ends = zip(names, domain.amin(dim=0).tolist(), domain.amax(dim=0).tolist(), strict=True)
-    named = (NamedColumn(name, *range_, unit=units.get(name, "")) for name, *range_ in ends)
-    return tuple(named), domain
+    named = tuple(
+        NamedColumn(name, lower, upper, unit=units.get(name, "")) for name, lower, upper in ends
+    )
+    return named, domain
 
 
 def _sign(name: str, direction: str | None) -> float:

@@ -59,9 +59,11 @@ class NamedColumn:
     def _of_numbers(
         cls, name: str, unit: str, lower: float, upper: float, step: float | None = None
     ) -> NamedColumn:
-        number = 1.0 if step is None else (upper - lower) / step if step > 0 else math.nan
-        whole = step is None or abs(number - round(number)) <= _ROUNDING * number
-        if not (lower < upper and number >= 1 - _ROUNDING and whole):
+        steps = 1.0
+        if step is not None:
+            steps = (upper - lower) / step if step > 0 else 0.0
+        whole = round(steps)
+        if not lower < upper or whole < 1 or abs(steps - whole) > _ROUNDING * whole:
             raise ValueError(
                 f"Expected {name!r} to have low < high, finite, and high a positive number of "
                 f"steps above low. Got {(lower, upper) if step is None else (lower, upper, step)}."
@@ -70,13 +72,18 @@ class NamedColumn:
 
     @property
     def is_whole(self) -> bool:
-        r"""Whether it holds integers, which stand for themselves."""
-        return self.step == 1 and self.lower == int(self.lower)
+        r"""Whether it holds integers."""
+        return self.step is not None and self.step % 1 == self.lower % 1 == 0
+
+    @property
+    def _stands_for_itself(self) -> bool:
+        r"""Whether no step is counted: of any number, and of all the integers in a range."""
+        return self.step is None or (self.is_whole and self.step == 1)
 
     @property
     def bounds(self) -> tuple[float, float]:
         r"""The least and the largest of the numbers that a strategy sees."""
-        if self.step is None or self.is_whole:
+        if self._stands_for_itself or self.step is None:
             return self.lower, self.upper
         return 0.0, float(round((self.upper - self.lower) / self.step))
 
@@ -101,17 +108,18 @@ class NamedColumn:
         steps = (number - self.lower) / self.step
         if abs(steps - round(steps)) > _ROUNDING * max(1.0, abs(steps)):
             return None
-        return float(round(number) if self.is_whole else round(steps))
+        return float(round(number) if self._stands_for_itself else round(steps))
 
     def value(self, code: float) -> Any:
         r"""The value that a number of a strategy stands for."""
         if self.labels:
             return self.labels[round(code)]
-        if self.is_whole:
-            return round(code)
         if self.step is None:
             return code
-        return float(f"{self.lower + round(code) * self.step:.12g}")  # 0.3 and not 0.1 + 0.1 + 0.1
+        if self._stands_for_itself:
+            return round(code)
+        number = float(f"{self.lower + round(code) * self.step:.12g}")  # 0.3, not 0.1 + 2 * 0.1
+        return round(number) if self.is_whole else number
 
     def codes(self, frame: Any) -> list[float]:
         r"""The numbers of the column of a DataFrame, NaN where a value is missing.

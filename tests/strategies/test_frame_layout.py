@@ -1,0 +1,205 @@
+r"""What a DataFrame experiment keeps, what fits it, and in whose sign its options are."""
+
+import json
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+
+from botorch_risk.acquisition import LevelSet
+from botorch_risk.constraints import RiskConstraint
+from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
+from botorch_risk.extras import MissingExtraError
+from botorch_risk.risk import Expectation, ShareAbove
+from botorch_risk.strategies import (
+    FrameExperiment,
+    SingleExperiment,
+    adaptive_repeats,
+    level_set_search,
+    pareto_search,
+    random_search,
+    risk_kde,
+    risk_search,
+)
+from tests.strategies.bakery import FEW, FLOURS, TABLE, baker, cost, told, twice
+
+UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+
+
+@pytest.fixture(scope="module")
+def readings() -> pd.DataFrame:
+    return twice(baker().ask())
+
+
+@pytest.mark.parametrize("size", [None, 3])
+def test_what_is_saved_continues_with_the_same_suggestions(
+    readings: pd.DataFrame, size: int | None
+) -> None:
+    r"""Also while some are asked for, and a row that is told then comes from them."""
+    experiment, resumed = told(baker(), readings), baker()
+    asked = experiment.ask(size)
+    resumed.load_state_dict(json.loads(json.dumps(experiment.state_dict())))
+    pd.testing.assert_frame_equal(resumed.ask(), asked)
+    pd.testing.assert_frame_equal(resumed.data, experiment.data)
+    for each in (experiment, resumed):
+        each.tell(twice(asked, seed=1))
+    pd.testing.assert_frame_equal(resumed.ask(), experiment.ask())
+    pd.testing.assert_frame_equal(resumed.recommend(), experiment.recommend())
+    assert json.dumps(resumed.state_dict()) == json.dumps(experiment.state_dict())
+
+
+def test_a_state_of_other_columns_is_refused(readings: pd.DataFrame) -> None:
+    experiment = told(baker(), readings)
+    before = experiment.state_dict()
+    with pytest.raises(ValueError, match=r"'rise' to be large.* Got .*'rise' to be small"):
+        experiment.load_state_dict(baker({"rise": "minimize"}).state_dict())
+    with pytest.raises(ValueError, match="Expected what `state_dict"):
+        experiment.load_state_dict({"columns": []})
+    with pytest.raises(ValueError, match="num_initial"):
+        experiment.load_state_dict(baker(num_initial=5).state_dict())
+    assert experiment.state_dict() == before
+
+
+def test_thresholds_of_options_are_in_the_sign_of_the_user() -> None:
+    still = ObservedContexts(UNIT)
+    asked = []
+    for sign, at_most in ((1.0, True), (-1.0, False)):
+        load = RiskConstraint(still, Expectation(), sign * 1.2, outcome=1, at_most=at_most)
+        experiment = FrameExperiment(
+            {"x": (0.0, 1.0)},
+            {"cost": "minimize", "load": "minimize" if sign > 0 else "maximize"},
+            risk_search,
+            contexts={"w": (0.0, 1.0)},
+            risk_measure=Expectation(),
+            constraints=[load],
+            num_initial=6,
+            **FEW,
+        )
+        settings = experiment.ask().assign(w=np.linspace(0, 1, 6))
+        experiment.tell(settings.assign(cost=cost(settings["x"], 0), load=sign * settings["x"]))
+        asked.append(experiment.ask())
+    pd.testing.assert_frame_equal(*asked)
+
+
+def test_a_reference_point_is_in_the_sign_of_the_user() -> None:
+    options: dict[str, Any] = {"risk_measure": Expectation(), "num_initial": 5, "num_restarts": 1}
+    frames = FrameExperiment(
+        {"x": (0.0, 1.0)},
+        {"gain": "maximize", "cost": "minimize"},
+        pareto_search,
+        contexts={"w": (0.0, 1.0)},
+        reference_point=[0.0, 15.0],
+        raw_samples=4,
+        **options,
+    )
+    tensors = SingleExperiment(
+        pareto_search(
+            UNIT,
+            0,
+            environment=ObservedContexts(UNIT),
+            reference_point=[0.0, -15.0],
+            raw_samples=4,
+            **options,
+        )
+    )
+    X, settings = tensors.ask(), frames.ask().assign(w=np.linspace(0, 1, 5))
+    X = torch.cat([X, torch.linspace(0, 1, 5).double().unsqueeze(-1)], dim=-1)
+    frames.tell(settings.assign(gain=settings["x"], cost=cost(settings["x"], settings["w"])))
+    tensors.tell(X, torch.stack([X[:, 0], -cost(*X.unbind(dim=-1))], dim=-1))
+    assert torch.equal(torch.tensor(frames.ask().to_numpy()), tensors.ask())
+    best = frames.recommend()
+    assert torch.equal(torch.tensor(best[["x"]].to_numpy()), tensors.recommend())
+    assert (best["cost_risk"] > 9).all() and (best["gain_risk"] >= 0).all()
+    assert (best["cost_risk_lower"] < best["cost_risk_upper"]).all()
+
+
+def test_contexts_may_have_labels_if_their_distribution_is_known() -> None:
+    machines = DiscreteEnvironment(UNIT, categories=[0])
+    experiment = FrameExperiment(
+        {"x": (0.0, 1.0)},
+        {"y": "maximize"},
+        partial(risk_search, w_is_chosen=True),
+        contexts={"machine": ["old", "new"]},
+        environment=machines,
+        risk_measure=Expectation(),
+        num_initial=4,
+        **FEW,
+    )
+    asked = experiment.ask()
+    assert set(asked["machine"]) == {"old", "new"}
+    experiment.tell(asked.assign(y=asked["x"] + (asked["machine"] == "new")))
+    assert set(experiment.ask()["machine"]) <= {"old", "new"}
+
+
+def test_without_a_model_the_recommendation_has_no_interval() -> None:
+    experiment = FrameExperiment(TABLE, {"rise": "maximize"}, random_search, num_initial=3)
+    experiment.tell(experiment.ask().assign(rise=[1.0, 3.0, 2.0]))
+    pd.testing.assert_frame_equal(
+        experiment.recommend(), experiment.data[list(TABLE)].iloc[[1]].reset_index(drop=True)
+    )
+
+
+def test_nothing_is_predicted_of_nothing() -> None:
+    experiment = baker()
+    for answer in (experiment.recommend, lambda: experiment.predict(experiment.ask())):
+        with pytest.raises(ValueError, match="Got 0 of 6 initial ones"):
+            answer()
+    experiment.tell(experiment.ask().assign(rise=np.nan))
+    with pytest.raises(ValueError, match="Expected a reading of each outcome"):
+        experiment.recommend()
+    assert len(experiment.unused) == 6
+    with pytest.raises(UnsupportedError, match="Expected a strategy for a level set"):
+        told(baker(), twice(baker().ask())).classify()
+
+
+def test_without_pandas_it_says_what_to_install(monkeypatch: Any) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match=r"botorch_risk\[frames\]"):
+        baker()
+
+
+MISFITS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"outcomes": {"rise": "maximize", "b": None}}, ValueError, r"1 outcomes. Got \['rise'"),
+    ({"outcomes": {"rise": "max"}}, ValueError, "or None. Got 'rise': 'max'"),
+    ({"outcomes": {}}, ValueError, "at least one parameter and one outcome"),
+    ({"outcomes": {"heat": None}}, ValueError, "Expected each name once.* Got 'heat'"),
+    ({"contexts": {"rise_mean": (0, 1)}}, ValueError, "Got 'rise_mean'"),
+    ({"contexts": {"wind": (0, 1)}}, UnsupportedError, "Expected a strategy with the argument"),
+    ({"units": {"hat": "K"}}, ValueError, "Expected units of the columns .* Got 'hat'"),
+    ({"seed": 0.5}, TypeError, "Expected `seed`"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), MISFITS)
+def test_what_does_not_fit_is_said(options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        baker(**options)
+
+
+def test_strategies_that_do_not_fit_the_columns_are_refused() -> None:
+    line = {"x": (0.0, 1.0)}
+    with pytest.raises(UnsupportedError, match=r"points have the columns \['x'\]. Got one of 2"):
+        FrameExperiment(
+            line, {"y": "maximize"}, adaptive_repeats, num_repeats=[2], risk_aversion=1.0
+        )
+    with pytest.raises(UnsupportedError, match="Got 'w', which has labels or steps"):
+        FrameExperiment(
+            line, {"y": None}, risk_kde, contexts={"w": ["a", "b"]}, risk_measure=Expectation()
+        )
+    with pytest.raises(UnsupportedError, match=r"Expected an outcome .* ShareAbove.* Got 'y'"):
+        FrameExperiment(
+            line, {"y": "minimize"}, risk_kde, contexts={"w": (0, 1)}, risk_measure=ShareAbove(0.5)
+        )
+    with pytest.raises(UnsupportedError, match=r"takes categories, for \['flour'\]"):
+        FrameExperiment(
+            {"flour": FLOURS},
+            {"y": None},
+            level_set_search,
+            contexts={"w": (0.0, 1.0)},
+            risk_measure=Expectation(),
+            goal=LevelSet(0.5),
+        )
