@@ -287,9 +287,12 @@ def many_seeds(first: SimpleNamespace) -> None:
 
 
 def three_readings(names: SimpleNamespace) -> None:
-    assert names.model.num_repeats == 3 or names.model.train_counts.flatten().tolist() == 12 * [3]
-    assert isinstance(names.model, MeanVarianceGP)
-    assert names.experiment.ask().shape == (1, 2)
+    r"""Labels and steps in the suggestions, and the next round; of a cost, its own sign."""
+    settings = names.experiment.ask(2)
+    assert set(settings["solvent"]) <= {"water", "ethanol"} and (settings["heat"] % 5 == 0).all()
+    assert names.experiment.strategy.belief.train_counts.max() >= 3
+    assert names.best["cost_risk_lower"] < names.best["cost_risk"] < names.best["cost_risk_upper"]
+    assert names.best["cost_risk"] > 10  # whatever the speed and the wind, it costs that
 
 
 def tail_of_a_context(names: SimpleNamespace) -> None:
@@ -311,6 +314,18 @@ def cheap_level_set(names: SimpleNamespace) -> None:
     assert names.spent["seen"] < names.spent["ignored"]  # travel was paid for
 
 
+def classes_as_a_table(names: SimpleNamespace) -> None:
+    probable = names.table["index_probability"] >= 0.5
+    known = names.table["index_class"] != "unknown"
+    assert ((names.table["index_class"] == "above") == probable)[known].all()
+
+
+def recommended_after_an_improvement(names: SimpleNamespace) -> None:
+    r"""On `robust`, the best of the evaluated decisions, and the best of all."""
+    assert any(torch.equal(names.best.point, x) for x in names.X[:, :1])
+    assert is_inside(names.anywhere.point, names.bounds)
+
+
 def two_methods(names: SimpleNamespace) -> None:
     assert names.averse.shape == names.neutral.shape == (16,)
     assert torch.isfinite(names.gain.standard_error)
@@ -322,13 +337,22 @@ CONTINUATIONS: dict[str, list[Callable[[SimpleNamespace], None]]] = {
     "constraints": [limit_on_95_percent],
     "contexts": [tail_of_a_context, conditions],
     "from_botorch": [own_loop, other_forms_of_repeats],
-    "level_sets": [cheap_level_set, truncated_variance],
+    "level_sets": [cheap_level_set, classes_as_a_table, truncated_variance],
     "many_seeds": [many_seeds],
     "own_csv": [three_readings],
+    "risk_in_botorch": [recommended_after_an_improvement],
 }
 
 # The tasks of a newcomer: few clicks from the first page.
-FOR_NEWCOMERS = ("own_csv", "contexts", "constraints", "level_sets", "ax", "compare")
+FOR_NEWCOMERS = (
+    "own_csv",
+    "contexts",
+    "constraints",
+    "level_sets",
+    "ax",
+    "compare",
+    "risk_in_botorch",
+)
 
 PAGES = sorted(
     page.stem for page in DOCS.glob("*.md") if blocks(page) and page.stem not in ELSEWHERE
