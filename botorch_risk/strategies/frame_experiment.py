@@ -23,8 +23,8 @@ from botorch_risk.strategies.strategy import Strategy
 class FrameExperiment:
     r"""Asks and tells one experiment in DataFrames, with named columns in the user's units.
 
-    `ask` gives settings, to which you add what you measured; `tell` takes them back, one reading a
-    row, in any order and with any holes; `predict` and `recommend` give intervals. It is a
+    `ask` gives settings, to which you add what you measured; `tell` takes them back, one reading
+    per row, in any order and with any holes; `predict` and `recommend` give intervals. It is a
     `SingleExperiment`, which says how rows are pooled, with names. Needs pandas, the extra
     `frames`.
 
@@ -107,12 +107,11 @@ class FrameExperiment:
     @property
     def unused(self) -> Any:
         r"""The rows of `data` that no model learns from, a Series of what each one lacks."""
-        missing, lacks = self.data.isna(), {}
-        outcomes = list(self._layout.signs)
-        for row in missing.index:
-            absent = [name for name in missing if missing[name][row]]
-            if set(absent) - set(outcomes) or set(outcomes) <= set(absent):
-                lacks[row] = ", ".join(absent)
+        missing, outcomes, lacks = self.data.isna(), set(self._layout.signs), {}
+        for row, absent in missing[missing.any(axis=1)].iterrows():
+            names = absent.index[absent].tolist()
+            if set(names) - outcomes or outcomes <= set(names):
+                lacks[row] = ", ".join(names)
         return self._pandas.Series(lacks, name="missing", dtype=object)
 
     def ask(self, batch_size: int | None = None) -> Any:
@@ -152,6 +151,7 @@ class FrameExperiment:
         layout = self._layout
         check_names(frame, layout.names)
         X, y = layout.points(frame, layout.columns), layout.outcomes(frame)
+        layout.check_contexts(frame, X, self.strategy.space)
         is_point = X.isfinite().all(dim=-1)
         if not is_point.all():
             rows = frame.index[~is_point.numpy()].tolist()

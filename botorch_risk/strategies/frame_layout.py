@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition.truncated_variance.goals import LevelSet
+from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.environments import ObservedContexts
 from botorch_risk.risk import ShareAbove
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -21,7 +21,11 @@ from botorch_risk.strategies.strategy import Strategy
 
 Direction = Literal["maximize", "minimize"]
 # What predictions, recommendations and classes add to the name of an outcome.
-_SUFFIXES = ("mean", "lower", "upper", "noise", "risk", "class", "probability")
+_ENDS = ("", "_lower", "_upper")
+_SUFFIXES = (
+    *("_mean", "_lower", "_upper", "_class", "_probability"),
+    *(f"_{estimate}{end}" for estimate in ("noise", "risk") for end in _ENDS),
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class FrameLayout:
 
     def _check(self, units: Mapping[str, str]) -> None:
         names = self.names
-        made = {f"{outcome}_{suffix}" for outcome in self.signs for suffix in _SUFFIXES}
+        made = {f"{outcome}{suffix}" for outcome in self.signs for suffix in _SUFFIXES}
         if not self.parameters or not self.signs:
             raise ValueError(f"Expected at least one parameter and one outcome. Got {names}.")
         if twice := [name for name in names if names.count(name) > 1 or name in made]:
@@ -149,7 +153,7 @@ class FrameLayout:
         if name == "reference_point":
             return [sign * each for sign, each in zip(signs, value, strict=False)]
         for each in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(each, LevelSet | ShareAbove):
+            if isinstance(each, LevelSetGoal | ShareAbove):
                 raise UnsupportedError(
                     f"Expected an outcome that is not minimised for {each!r}, which says what is "
                     f"above a threshold. Got {minimized[0]!r}: tell its negative."
@@ -178,6 +182,29 @@ class FrameLayout:
             "Expected a strategy with the argument `context_bounds` or `environment`, such as "
             f"`risk_kde`, for the contexts {[each.name for each in self.contexts]}. Got {make}."
         )
+
+    def check_contexts(self, frame: Any, X: Tensor, space: Any) -> None:
+        r"""Raises unless every context can occur in the distribution that is known.
+
+        Args:
+            frame: The rows of the points.
+            X: Points, `n x d`.
+            space: The space of the strategy.
+
+        Raises:
+            InputDataError: If a context cannot.
+        """
+        if not isinstance(space, EnvironmentSpace) or space.is_learnt:
+            return
+        decisions, contexts = X.split([len(self.parameters), len(self.contexts)], dim=-1)
+        outside = contexts.isfinite().all(dim=-1) & ~space.environment.contains(decisions, contexts)
+        for row in outside.nonzero().flatten().tolist():
+            codes = zip(self.contexts, contexts[row].tolist(), strict=True)
+            found = {each.name: each.value(code) for each, code in codes}
+            raise InputDataError(
+                f"Expected contexts in the support of `environment`. Got {found} in row "
+                f"{frame.index[row]!r}."
+            )
 
     def points(self, frame: Any, columns: Sequence[NamedColumn]) -> Tensor:
         r"""The points of the rows of a DataFrame, `n x d`, NaN where something is missing."""

@@ -97,8 +97,8 @@ class NamedColumn:
     def code(self, value: Any) -> float | None:
         r"""The number that a strategy sees for a value; None if the value is not allowed."""
         if self.labels:
-            same = [each == value and type(each) is type(value) for each in self.labels]
-            return float(same.index(True)) if any(same) else None
+            same = [each == value and isinstance(value, type(each)) for each in self.labels]
+            return float(same.index(True)) if True in same else None  # 1 is not True
         number = _number(value)
         slack = _ROUNDING * (self.upper - self.lower)
         if number is None or not self.lower - slack <= number <= self.upper + slack:
@@ -127,8 +127,8 @@ class NamedColumn:
         Raises:
             InputDataError: If a value is not allowed.
         """
-        found, rows = [], present_values(frame, self.name)
-        for row, value, missing in rows:
+        found = []
+        for row, value, missing in values_of(frame, self.name):
             code = math.nan if missing else self.code(value)
             if code is None:
                 raise InputDataError(f"Expected {self}. Got {value!r} in row {row!r}.")
@@ -143,7 +143,7 @@ def numbers_of(frame: Any, name: str) -> list[float]:
         InputDataError: If a reading is not a finite number. Of text it names what cannot be read,
             rather than the numbers that became text because of it.
     """
-    rows = list(present_values(frame, name))
+    rows = list(values_of(frame, name))
     read = [math.nan if missing else _number(value) for _, value, missing in rows]
     wrong = [row for row, number in zip(rows, read, strict=True) if number is None]
     if wrong:
@@ -156,11 +156,11 @@ def numbers_of(frame: Any, name: str) -> list[float]:
 
 def told_values(frame: Any, name: str) -> list[Any]:
     r"""The values of a column as plain ones of Python, which JSON knows; None where missing."""
-    rows = present_values(frame, name)
+    rows = values_of(frame, name)
     return [None if missing else _plain(value) for _, value, missing in rows]
 
 
-def present_values(frame: Any, name: str) -> Iterable[tuple[Any, Any, bool]]:
+def values_of(frame: Any, name: str) -> Iterable[tuple[Any, Any, bool]]:
     r"""The label of each row, its value in a column, and whether that is missing."""
     column = frame[name]
     return zip(frame.index, column.tolist(), column.isna().tolist(), strict=True)

@@ -21,8 +21,9 @@ from botorch_risk.strategies.strategy import Strategy
 class SingleExperiment:
     r"""Asks and tells one experiment, with one reading a row.
 
-    A strategy of one seed with plain tables: `ask` returns `q x d`, and `tell` takes the readings
-    in long form, in any order. Equal rows of one `tell` are readings of one point. A row is
+    A strategy of one seed with plain tables; `FrameExperiment` is the same in DataFrames, with
+    names and labels. `ask` returns `q x d`, and `tell` takes the readings in long form, in any
+    order. Equal rows of one `tell` are readings of one point. A row is
 
     1. of this round, if `ask` proposes its decision now;
     2. else a further reading, if it is equal to a row that `tell` has had: it joins the readings

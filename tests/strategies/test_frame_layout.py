@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.constraints import RiskConstraint
@@ -24,6 +24,7 @@ from botorch_risk.strategies import (
     random_search,
     risk_kde,
     risk_search,
+    truvar,
 )
 from tests.strategies.bakery import FEW, FLOURS, TABLE, baker, cost, told, twice
 
@@ -135,6 +136,31 @@ def test_contexts_may_have_labels_if_their_distribution_is_known() -> None:
     assert set(experiment.ask()["machine"]) <= {"old", "new"}
 
 
+def test_a_context_that_cannot_occur_is_named() -> None:
+    experiment = FrameExperiment(
+        {"x": (0.0, 1.0)},
+        {"y": "maximize"},
+        risk_search,
+        contexts={"wind": (0.0, 1.0)},
+        environment=DiscreteEnvironment(UNIT),
+        risk_measure=Expectation(),
+        num_initial=3,
+    )
+    rows = experiment.ask().assign(wind=[0.0, 0.4, None], y=1.0)
+    with pytest.raises(InputDataError, match=r"Got \{'wind': 0.4\} in row 1"):
+        experiment.tell(rows)
+    assert experiment.data.empty
+
+
+def test_a_search_that_has_finished_asks_for_nothing() -> None:
+    places = pd.DataFrame({"x": np.linspace(0, 1, 6)})
+    options: dict[str, Any] = {"goal": LevelSet(4.5), "noise": 1e-4, "num_initial": 6}
+    experiment = FrameExperiment(places, {"y": None}, truvar, **options)
+    experiment.tell(experiment.ask().assign(y=lambda asked: 10 * asked["x"]))
+    assert experiment.ask().shape == (0, 1)
+    assert experiment.classify()["y_class"].tolist() == 3 * ["below"] + 3 * ["above"]
+
+
 def test_without_a_model_the_recommendation_has_no_interval() -> None:
     experiment = FrameExperiment(TABLE, {"rise": "maximize"}, random_search, num_initial=3)
     experiment.tell(experiment.ask().assign(rise=[1.0, 3.0, 2.0]))
@@ -168,6 +194,7 @@ MISFITS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"outcomes": {}}, ValueError, "at least one parameter and one outcome"),
     ({"outcomes": {"heat": None}}, ValueError, "Expected each name once.* Got 'heat'"),
     ({"contexts": {"rise_mean": (0, 1)}}, ValueError, "Got 'rise_mean'"),
+    ({"contexts": {"rise_risk_lower": (0, 1)}}, ValueError, "Got 'rise_risk_lower'"),
     ({"contexts": {"wind": (0, 1)}}, UnsupportedError, "Expected a strategy with the argument"),
     ({"units": {"hat": "K"}}, ValueError, "Expected units of the columns .* Got 'hat'"),
     ({"seed": 0.5}, TypeError, "Expected `seed`"),

@@ -42,6 +42,12 @@ def test_numbers_stand_for_values_and_back(values: Any, bounds: Any) -> None:
         assert all(isinstance(each, int) for each in found) == column.is_whole
 
 
+def test_labels_of_two_kinds_are_not_taken_for_each_other() -> None:
+    switch, text = NamedColumn.of("x", [True, False]), NamedColumn.of("x", ["1", "0"])
+    assert [switch.code(each) for each in (True, False, 1, 0.0, "True")] == [0, 1, None, None, None]
+    assert [text.code(each) for each in (np.str_("0"), "0", 0, False)] == [1, 1, None, None]
+
+
 def test_steps_have_no_digits_of_rounding() -> None:
     column = NamedColumn.of("x", (0.1, 0.9, 0.1))
     assert [column.value(code) for code in range(3)] == [0.1, 0.2, 0.3]
