@@ -20,7 +20,8 @@ def test_a_missing_module_names_the_extra() -> None:
 
 
 def test_importing_the_package_needs_no_extra() -> None:
-    blocked = "ax botorch_risk_bench joblib matplotlib pandas sklearn tqdm typer".split()
+    blocked = ["ax", "botorch_risk_bench", "joblib", "matplotlib", "pandas", "sklearn"]
+    blocked += ["tqdm", "typer"]
     names = [each.name for each in pkgutil.walk_packages(botorch_risk.__path__, "botorch_risk.")]
     imported = [name for name in names if not name.startswith("botorch_risk.ax")]
     code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r}))\nimport "

@@ -38,7 +38,8 @@ class FrameExperiment:
     Args:
         parameters: What you set, by name: `(low, high)`, `(low, high, step)` (integers if `low` and
             `step` are whole), or a list of labels, whose order has no meaning. Or a DataFrame
-            of numbers, the settings that there are, for a strategy of a finite domain.
+            of numbers, the settings that there are, for a strategy of a finite domain; its index
+            names them.
         outcomes: What you measure, by name: `"maximize"` or `"minimize"`, or None for what is only
             watched, such as an outcome of constraints alone, or one sought above a level. The
             objective is the first.
@@ -90,7 +91,7 @@ class FrameExperiment:
         check_arguments(FrameExperiment.__init__, locals())
         self._layout = FrameLayout.of(parameters, outcomes, contexts or {}, units or {})
         self._single = SingleExperiment(self._layout.strategy(strategy, seed, options))
-        self._index = parameters.index if self._layout.domain is not None else None
+        self._labels: Any = parameters.index if self._layout.domain is not None else None
         self._rows: dict[str, list[Any]] = {name: [] for name in self._layout.names}
         self._asked: int | None = None  # how many settings of this round
 
@@ -245,8 +246,8 @@ class FrameExperiment:
         found, space = self._single.classify(), self.strategy.space
         box: Any = space.box if isinstance(space, EnvironmentSpace) else space
         table, (name, *_) = self._frame(box.domain), self._layout.signs
-        if self._index is not None:
-            table.index = self._index
+        if self._labels is not None:
+            table.index = self._labels  # also where two settings are equal
         several = found.high.dim() > 1
         parts = [torch.atleast_2d(each) for each in (found.high, found.low, found.probability)]
         for level, (high, low, probability) in enumerate(zip(*parts, strict=True)):
@@ -323,4 +324,10 @@ class FrameExperiment:
         return {f"{name}{end}": values.tolist() for end, values in named.items()}
 
     def _frame(self, X: Tensor) -> Any:
-        return self._pandas.DataFrame(self._layout.values(X))
+        r"""Points as a DataFrame; with their labels, if all of them are of a list of settings."""
+        frame, domain = self._pandas.DataFrame(self._layout.values(X)), self._layout.domain
+        if domain is not None:
+            same = (X[:, : domain.shape[-1]].unsqueeze(-2) == domain).all(dim=-1)
+            if same.any(dim=-1).all():
+                frame.index = self._labels[same.to(torch.uint8).argmax(dim=-1).tolist()]
+        return frame

@@ -137,6 +137,7 @@ def test_a_list_of_settings_is_classified_as_in_tensors() -> None:
     for _ in range(3):
         asked = frames.ask()
         assert torch.equal(torch.tensor(asked.to_numpy()), tensors.ask())
+        pd.testing.assert_frame_equal(asked, settings.loc[asked.index])  # by their names
         index = 60 + 5 * asked["east"]
         frames.tell(asked.assign(index=index))
         tensors.tell(tensors.ask(), torch.tensor(index.to_numpy()))
@@ -147,6 +148,7 @@ def test_a_list_of_settings_is_classified_as_in_tensors() -> None:
         assert (found["index_class"] == name).tolist() == mask.tolist()
     assert found["index_probability"].tolist() == expected.probability.tolist()
     assert {"above", "below"} <= set(found["index_class"])
+    assert frames.recommend().index.tolist() == ["l"]
 
 
 def test_several_levels_have_a_class_each() -> None:
