@@ -10,7 +10,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 
-from botorch_risk.acquisition import LevelSet
+from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
 from botorch_risk.extras import MissingExtraError
@@ -51,6 +51,29 @@ def test_what_is_saved_continues_with_the_same_suggestions(
     pd.testing.assert_frame_equal(resumed.ask(), experiment.ask())
     pd.testing.assert_frame_equal(resumed.recommend(), experiment.recommend())
     assert json.dumps(resumed.state_dict()) == json.dumps(experiment.state_dict())
+
+
+def test_settings_that_were_asked_for_again_are_a_round_also_after_loading() -> None:
+    r"""Where there is nothing else to ask for; told unasked, they would be further readings."""
+
+    def search() -> FrameExperiment:
+        places = pd.DataFrame({"x": [0.0, 0.5, 1.0]})
+        return FrameExperiment(
+            places, {"y": None}, truvar, goal=Maximize(), noise=1.0, num_initial=3
+        )
+
+    experiment, resumed, unasked = search(), search(), search()
+    first = experiment.ask().assign(y=[0.0, 0.3, 0.1])
+    for each in (experiment, unasked):
+        each.tell(first)
+    second = experiment.ask(2).assign(y=[0.2, 0.1])
+    assert second["x"].isin(first["x"]).all()
+    resumed.load_state_dict(json.loads(json.dumps(experiment.state_dict())))
+    for each in (experiment, resumed, unasked):
+        each.tell(second)
+    assert experiment.strategy.history.rounds.tolist() == [0, 0, 0, 1, 1]
+    assert resumed.state_dict() == experiment.state_dict()
+    assert unasked.strategy.history.rounds.tolist() != [0, 0, 0, 1, 1]
 
 
 def test_a_state_of_other_columns_is_refused(readings: pd.DataFrame) -> None:
