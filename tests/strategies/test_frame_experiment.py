@@ -1,5 +1,6 @@
 r"""One experiment in DataFrames: the same as by hand in tensors, however it is written down."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def test_a_chemist_with_categories_does_what_tensors_do() -> None:
         table.loc[0, "rise"] = np.nan
         frames.tell(table)
         tensors.tell(codes(table), torch.tensor(table["rise"].to_numpy()))
+    assert json.dumps(frames.strategy.state_dict()) == json.dumps(tensors.state_dict())
     recommended = frames.recommend()
     assert torch.equal(codes(recommended)[0], tensors.recommend())
     X, model = tensors.strategy.space.unit(codes(settings)), tensors.strategy.belief

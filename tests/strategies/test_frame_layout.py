@@ -134,6 +134,7 @@ def test_a_reference_point_is_in_the_sign_of_the_user() -> None:
     X = torch.cat([X, torch.linspace(0, 1, 5).double().unsqueeze(-1)], dim=-1)
     frames.tell(settings.assign(gain=settings["x"], cost=cost(settings["x"], settings["w"])))
     tensors.tell(X, torch.stack([X[:, 0], -cost(*X.unbind(dim=-1))], dim=-1))
+    assert frames.strategy.state_dict() == tensors.state_dict()
     assert torch.equal(torch.tensor(frames.ask().to_numpy()), tensors.ask())
     best = frames.recommend()
     assert torch.equal(torch.tensor(best[["x"]].to_numpy()), tensors.recommend())
