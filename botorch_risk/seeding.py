@@ -95,8 +95,7 @@ def sobol_points_of_each(seeds: Sequence[int], num_points: int, dim: int) -> Ten
     size = max(1, _SCRAMBLED // dim)
     drawn = []
     for start in range(0, len(seeds), size):
-        pairs = [_scrambling(seed, dim) for seed in seeds[start : start + size]]
-        shift, matrix = (torch.stack(each) for each in zip(*pairs, strict=True))
+        shift, matrix = _scramblings(seeds[start : start + size], dim)
         mixed = (matrix.float() @ directions).long() & 1  # seeds x dim x bit x direction
         numbers = (mixed * powers.unsqueeze(-1)).sum(dim=-2)  # seeds x dim x direction
         first = (shift * powers.flip(0)).sum(dim=-1, keepdim=True)
@@ -123,15 +122,19 @@ def _sobol_order(num_points: int) -> Tensor:
     return (count & -count).double().log2().long()
 
 
-def _scrambling(seed: int, dim: int) -> tuple[Tensor, Tensor]:
-    r"""A random shift, `dim x bit`, and triangular matrices, `dim x bit x bit`, of zeros and ones.
+def _scramblings(seeds: Sequence[int], dim: int) -> tuple[Tensor, Tensor]:
+    r"""Random shifts, `seeds x dim x bit`, and triangular matrices, `seeds x dim x bit x bit`.
 
-    Drawn in the order of `SobolEngine`.
+    Of zeros and ones, drawn in the order of `SobolEngine`.
     """
-    generator, bits = Generator().manual_seed(seed), SobolEngine.MAXBIT
-    shift = torch.randint(2, (dim, bits), generator=generator)
-    matrix = torch.randint(2, (dim, bits, bits), generator=generator).tril()
-    matrix.diagonal(dim1=-2, dim2=-1).fill_(1)
+    generator, bits = Generator(), SobolEngine.MAXBIT
+    shift = torch.empty(len(seeds), dim, bits, dtype=torch.long)
+    matrix = torch.empty(*shift.shape, bits, dtype=torch.long)
+    for seed, *parts in zip(seeds, shift, matrix, strict=True):
+        generator.manual_seed(seed)
+        for part in parts:
+            part.random_(2, generator=generator)
+    matrix.tril_().diagonal(dim1=-2, dim2=-1).fill_(1)
     return shift, matrix
 
 
