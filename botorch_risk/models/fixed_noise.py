@@ -85,8 +85,8 @@ def fixed_noise_gp(
     X: Tensor,
     Y: Tensor,
     noise: Tensor,
-    covar_module: Kernel,
     outcome_transform: OutcomeTransform | None,
+    covar_module: Kernel | None = None,
     mean_module: Mean | None = None,
     **options: Any,
 ) -> SingleTaskGP:

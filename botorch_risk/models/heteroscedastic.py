@@ -228,8 +228,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             inputs,
             outcomes.means,
             noise_of_rows,
-            covar_module or fixed_noise.mean_kernel(inputs, input_transform),
             outcome_transform,
+            covar_module or fixed_noise.mean_kernel(inputs, input_transform),
             mean_module,
             input_transform=input_transform,
         )
@@ -498,9 +498,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         self._require_noise()
 
     def _note_noise(self, noise: Tensor, positive: Tensor) -> None:
-        self._warnings, self._is_noise_current = data.notes_on_noise(
-            self.mean_model, noise, self.train_counts, positive
-        )
+        found = data.notes_on_noise(self.mean_model, noise, self.train_counts, positive)
+        self._warnings, self._is_noise_current = found
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
         if idcs not in ([0], [-1]):

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
+from botorch.exceptions.errors import InputDataError
 from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
+from linear_operator.utils.errors import NanError
 from torch import Tensor
 
 from botorch_risk.posterior.kernels import StackedKernel, StationaryKernel, squared_norms
@@ -251,7 +253,15 @@ def _factored(covariance: Tensor, model: Any) -> tuple[Tensor, bool]:
     factor, info = torch.linalg.cholesky_ex(covariance)
     looks = [(info == 0).all(), *([is_trained] if isinstance(is_trained, Tensor) else [])]
     is_factor, *rest = torch.stack(looks).tolist()
-    return (factor if is_factor else psd_safe_cholesky(covariance)), any(rest)
+    if not is_factor:
+        try:
+            factor = psd_safe_cholesky(covariance)
+        except NanError as error:
+            raise InputDataError(
+                "Expected data whose covariance and noise are numbers. Got NaN: are the outcomes "
+                f"within the range of {covariance.dtype}?"
+            ) from error
+    return factor, any(rest)
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:

@@ -34,10 +34,10 @@ def test_units_are_those_of_the_data_that_count() -> None:
     assert found.centre.tolist() == [5.0]
     np.testing.assert_allclose(found.scale, math.sqrt(8 / 3))
     assert found.extent.tolist() == [[2.0, 1.0]]  # an input that does not vary has no range
-    assert found.of("lengthscale", 2).tolist() == [[2.0, 1.0]]
-    assert found.of("lengthscale", 1).tolist() == [[2.0]]
-    np.testing.assert_allclose(found.of("noise", 1), 8 / 3)
-    np.testing.assert_allclose(found.of("constant", 1), math.sqrt(8 / 3))
+    assert found.unit_of("lengthscale", 2).tolist() == [[2.0, 1.0]]
+    assert found.unit_of("lengthscale", 1).tolist() == [[2.0]]
+    np.testing.assert_allclose(found.unit_of("noise", 1), 8 / 3)
+    np.testing.assert_allclose(found.unit_of("constant", 1), math.sqrt(8 / 3))
 
 
 def test_a_mean_of_zero_is_the_centre() -> None:

@@ -80,9 +80,9 @@ def test_noise_of_rows_is_that_of_their_means():
     known = 0.1 + X[:, 0]
     torch.testing.assert_close(variances[:2, 0], known[:2] / torch.tensor([3.0, 1.0]).double())
     assert variances[2, 0] > 1e8
-    assert positive
+    assert positive.all()
     shifted = KnownNoise(lambda X: X[..., :1] - 2, NoiseLimits())
-    assert not shifted.of_rows(X, outcomes, 4.0)[1]
+    assert not shifted.of_rows(X, outcomes, 4.0)[1].all()
 
 
 def fitted(model):

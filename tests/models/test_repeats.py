@@ -243,10 +243,10 @@ def test_constant_outcomes_are_an_error_alone_and_a_warning_in_a_batch():
 
 def test_small_scales_are_reported():
     X, Y = repeats(k=1)
-    noise, counts = torch.ones_like(Y), torch.zeros_like(Y)
-    assert notes_on_noise(SingleTaskGP(X, Y), noise, counts) == []
-    (message,) = notes_on_noise(SingleTaskGP(X, 1e-6 * Y), noise, counts)
-    assert "Rescale the outcomes" in message
+    noise, counts, positive = torch.ones_like(Y), torch.zeros_like(Y), torch.tensor([True, False])
+    assert notes_on_noise(SingleTaskGP(X, Y), noise, counts, positive) == ([], False)
+    (message,), is_positive = notes_on_noise(SingleTaskGP(X, 1e-6 * Y), noise, counts, positive[:1])
+    assert "Rescale the outcomes" in message and is_positive
 
 
 @pytest.mark.parametrize("kernel", [None, "matern", "scaled"])
