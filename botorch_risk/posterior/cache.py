@@ -3,7 +3,7 @@ r"""Cached factors of the training data, and the check that they are up to date.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -39,6 +39,7 @@ class ModelState:
         data: The training data of the model, and its fixed noise if it has one.
         versions: The versions of the tensors among the parts.
         parameters: The parameters, and tensors without a version, with copies of their values.
+        name: What a block of `steady` knows it by, so that it does not keep the state itself.
     """
 
     model: Any
@@ -46,6 +47,7 @@ class ModelState:
     data: tuple[Tensor, ...]
     versions: tuple[tuple[Tensor, int], ...]
     parameters: tuple[tuple[Tensor, Tensor], ...]
+    name: object = field(default_factory=object)
 
     @property
     def tensors(self) -> Iterator[Tensor]:
@@ -78,19 +80,18 @@ class ModelState:
             versions=tuple((t, t._version) for t in tensors if not t.is_inference()),
             parameters=tuple((p, p.detach().clone()) for p in (*model.parameters(), *unversioned)),
         )
-        remember(("state", id(state)), state)
+        remember(state.name, None)
         return state
 
     def is_current(self) -> bool:
         r"""Whether nothing was written to or replaced since; what `torch.compile` traces is."""
         if torch.compiler.is_compiling():
             return True
-        key = ("state", id(self))
-        if is_known(key):
+        if is_known(self.name):
             return True
         current = self._is_current()
         if current:
-            remember(key, self)
+            remember(self.name, None)
         return current
 
     def _is_current(self) -> bool:

@@ -1,7 +1,9 @@
 r"""The cached factors follow their model, and are kept while nothing changes."""
 
 import copy
+import gc
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 
 from botorch_risk.posterior import MarginalPredictor
+from botorch_risk.steady import steady
 from tests.posterior.examples import assert_agrees, make_model
 
 
@@ -140,3 +143,15 @@ def test_copies_leave_the_cache_behind(copy_of):
     assert predictor._cache is not None
     assert twin._cache is None
     torch.testing.assert_close(twin(X), before)
+
+
+def test_a_block_does_not_keep_the_models_that_came_and_went():
+    X = torch.rand(3, 2, dtype=torch.double)
+    with steady():
+        model = make_model()
+        predictor = MarginalPredictor(model)
+        predictor(X), predictor(X)
+        gone = weakref.ref(model)
+        del model, predictor
+        gc.collect()
+        assert gone() is None
