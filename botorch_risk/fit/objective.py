@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.fit.large_matrices import is_large, terms_of_large
 from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.matrices import inverse_of_factored, squared_differences
@@ -50,7 +51,7 @@ class MarginalLikelihoodObjective:
     order of `Hyperparameters`: logarithms of those that are positive, and the constant mean in
     units of the targets about their centre. A constant without a prior, or with normal ones, is not
     a parameter: it is the best one given the others. Rows may be evaluated in any selection; the
-    data of the last selection are kept.
+    data of the last selection are kept. `units` replace those of the data.
 
     Attributes:
         moved: The hyperparameters that are parameters.
@@ -68,7 +69,9 @@ class MarginalLikelihoodObjective:
     like: Tensor
     batch_shape: torch.Size
 
-    def __init__(self, parts: ExactGPParts, observed: Tensor | None = None) -> None:
+    def __init__(
+        self, parts: ExactGPParts, observed: Tensor | None = None, units: Units | None = None
+    ) -> None:
         self._parts = parts
         counted = torch.ones_like(parts.Y, dtype=torch.bool) if observed is None else observed
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
@@ -82,7 +85,7 @@ class MarginalLikelihoodObjective:
         self._num_observed = np.maximum(count, 1)
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
-        self.units = Units.of(known[:, 2:])
+        self.units = Units.of(known[:, 2:]) if units is None else units
         self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
         self.slices, self._positive = _layout(self.moved)
@@ -416,6 +419,8 @@ def likelihood_of(
     best_constant: BestConstant | None,
 ) -> LogMarginalLikelihood:
     r"""`log_marginal_likelihood` of targets that are ready to be read."""
+    if targets.pairs is None and is_large(X):
+        return _likelihood_of_large(X, targets, hyperparameters, nu, best_constant)
     lengthscale, noise, outputscale, constant = hyperparameters
     both, observed, pairs, count = targets
     ones, Y = both.unbind(-1)
@@ -461,6 +466,36 @@ def likelihood_of(
         constant=weights.sum((-2, -1)),
     )
     return LogMarginalLikelihood(value, gradient, constant)
+
+
+def _likelihood_of_large(
+    X: Tensor,
+    targets: Targets,
+    hyperparameters: Hyperparameters,
+    nu: float,
+    best_constant: BestConstant | None,
+) -> LogMarginalLikelihood:
+    r"""`likelihood_of` many points, all of them observed: the same equations in panels."""
+    lengthscale, noise, outputscale, constant = hyperparameters
+    count, Z = X.shape[-2], X / lengthscale.unsqueeze(-2)
+    of_constant = (lambda _: constant) if best_constant is None else best_constant.of
+    terms = terms_of_large(Z, targets.both, noise, outputscale, nu, of_constant)
+    lost = torch.add(terms.half_log_determinant, terms.fit, alpha=0.5)
+    of_outputscale, squares = None, terms.squares
+    if outputscale is not None:
+        of_noise = (terms.diagonal * noise).sum(-1)
+        of_outputscale = 0.5 * (terms.fit - count + of_noise) / outputscale
+        squares = squares * outputscale.unsqueeze(-1)
+    if lengthscale.shape[-1] == 1:
+        squares = squares.sum(-1, keepdim=True)
+    gradient = Hyperparameters(
+        lengthscale=squares / lengthscale,
+        noise=_noise_gradient(terms.diagonal, noise),
+        outputscale=of_outputscale,
+        constant=terms.weights.sum((-2, -1)),
+    )
+    value = torch.rsub(lost, count * (-0.5 * math.log(2 * math.pi)))
+    return LogMarginalLikelihood(value, gradient, terms.constant)
 
 
 def lengthscale_gradient(

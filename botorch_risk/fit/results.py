@@ -61,7 +61,7 @@ class FitResult:
             included, per observed point; `batch_shape`. NaN where a replicate failed.
         status: A status for each replicate, the batch flattened.
         reasons: Why a replicate failed or stalled, and an empty string for the others.
-        num_evaluations: Evaluations of the objective over all starts, `batch_shape`;
+        num_evaluations: Evaluations of the objective of all points over all starts, `batch_shape`;
             None if BoTorch fitted.
         method: "closed form" or "fit_gpytorch_mll".
         fallback_reason: The part of the model that the closed form does not support, if BoTorch

@@ -70,6 +70,7 @@ class Starts(NamedTuple):
 
     def followed_by(self, other: Starts) -> Starts:
         r"""These starts and those of another list, whose rows count on."""
+        taken = self.rows[-1] // self.num_replicates + 1
         first, second = (
             np.full((len(each.theta), *(each.theta.shape[1:] * 2)), np.nan)
             if each.metric is None
@@ -78,7 +79,7 @@ class Starts(NamedTuple):
         )
         return Starts(
             np.concatenate([self.theta, other.theta]),
-            np.concatenate([self.rows, self.num_replicates + other.rows]),
+            np.concatenate([self.rows, taken * self.num_replicates + other.rows]),
             self.num_replicates,
             np.concatenate([first, second]),
         )

@@ -1,0 +1,133 @@
+r"""Begin the fit of a large data set on some of its points.
+
+An evaluation takes n^3 operations, and most of those of a fit go from a start that knows nothing
+of the data to the neighbourhood of an optimum, which 300 points show as well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.parameters import ExactGPParts
+from botorch_risk.fit.starts import Starts
+from botorch_risk.projected_bfgs.minima import Minima, RowStatus
+from botorch_risk.seeding import derive_seed
+
+# The points of the first fit, and the fewest of which some are fitted first: an evaluation of twice
+# as many takes five times as long.
+FEWEST, LEAST_TO_DIVIDE = 300, 600
+# The most by which the number of points grows from one fit to the next.
+LARGEST_GROWTH = 4.0
+# Minima that are this near each other, in every coordinate, are one.
+SAME = 0.1
+# How much larger a noise may be than the variance between neighbours, which has an error of its own:
+# 7 % with 600 points.
+DOUBTFUL = 1.1
+# Rows of a matrix of distances.
+_ROWS = 64
+
+
+def sizes_of_first_fits(X: Tensor) -> list[int]:
+    r"""How many of the points `R x n x d` the fits before the last one have."""
+    n = X.shape[-2]
+    # A GPU takes about as long for an evaluation of 300 points as for one of 1,000.
+    if X.device.type != "cpu" or n < LEAST_TO_DIVIDE:
+        return []
+    count = math.ceil(math.log(n / FEWEST, LARGEST_GROWTH))
+    return [round(FEWEST * (n / FEWEST) ** (k / count)) for k in range(count)]
+
+
+def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPParts:
+    r"""The parts of a model with some of the points; `extent` is the range of its inputs, `R x d`.
+
+    The choice depends on the inputs of the replicate alone.
+    """
+    index = choose(in_unit_ranges(parts.X, extent), size)
+    noise = parts.fixed_noise
+    return replace(
+        parts,
+        X=parts.X.gather(-2, index.unsqueeze(-1).expand(*index.shape, parts.X.shape[-1])),
+        Y=parts.Y.gather(-1, index),
+        fixed_noise=None if noise is None else noise.gather(-1, index),
+    )
+
+
+def in_unit_ranges(X: Tensor, extent: ndarray) -> Tensor:
+    return X / torch.as_tensor(extent).to(X).unsqueeze(-2)
+
+
+def choose(X: Tensor, size: int) -> Tensor:
+    r"""Choose points of `R x n x d`: half are neighbours of one of them, and half are random.
+
+    Random points lie far apart, so that they take a function that moves fast for noise. Neighbours
+    lie as close to each other as all points do, but know little of long lengthscales.
+
+    Returns:
+        Their rows, `R x size`, each once.
+    """
+    n = X.shape[-2]
+    order = np.random.default_rng(derive_seed(0, "points of a first fit")).permutation(n)
+    shuffled = X[..., order, :]
+    distance = (shuffled - shuffled[..., :1, :]).square().sum(-1)
+    # Stable, so that points at one distance are chosen by their rows.
+    near = distance.argsort(dim=-1, stable=True)[..., : size // 2]
+    is_near = torch.zeros_like(distance, dtype=torch.bool).scatter_(-1, near, True)
+    others = is_near.to(torch.uint8).argsort(dim=-1, stable=True)[..., : size - size // 2]
+    return torch.as_tensor(order, device=X.device)[torch.cat([near, others], dim=-1)]
+
+
+def distinct(starts: Starts, minima: Minima) -> Starts:
+    r"""The ends of a fit as the starts of the next one: those that are minima of their own."""
+    kept = minima.status != RowStatus.OVERTAKEN
+    replicates = starts.rows % starts.num_replicates
+    for row in np.argsort(minima.value, kind="stable"):  # NaN last
+        if kept[row]:
+            near = np.abs(minima.x - minima.x[row]).max(axis=1, initial=0.0) <= SAME
+            near &= replicates == replicates[row]
+            near[row] = False
+            kept &= ~near
+    return starts._replace(
+        theta=minima.x[kept], rows=starts.rows[kept], metric=minima.metric[kept]
+    )
+
+
+def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
+    r"""Half the mean squared difference of targets `R x n` and those at the nearest inputs, `R`.
+
+    It is the variance of the noise, and what the function moves from a point to the next.
+    """
+    nearest = []
+    for first in range(0, X.shape[-2], _ROWS):
+        distance = torch.cdist(X[..., first : first + _ROWS, :], X)
+        distance.diagonal(first, dim1=-2, dim2=-1).fill_(torch.inf)  # of a point to itself
+        nearest.append(distance.argmin(dim=-1))
+    apart = Y - Y.gather(-1, torch.cat(nearest, dim=-1))
+    found: ndarray = apart.square().mean(dim=-1).div(2).double().cpu().numpy()
+    return found
+
+
+def takes_function_for_noise(
+    objective: MarginalLikelihoodObjective, starts: Starts, minima: Minima, between: ndarray
+) -> ndarray:
+    r"""The replicates whose noise at the best minimum is more than there is, a mask `R`.
+
+    A function that moves fast between a few of the points is noise to them. That of all points has
+    to start where it was not yet an optimum. `between` is the variance between neighbours.
+    """
+    doubtful = np.zeros(starts.num_replicates, dtype=bool)
+    replicates = starts.rows % starts.num_replicates
+    natural, _ = objective.natural(minima.x, replicates)
+    for one, slice_ in zip(objective.moved, objective.slices, strict=True):
+        if one.name == "noise":
+            # From the highest value to the lowest, so that this is what remains.
+            order = np.argsort(-minima.value, kind="stable")
+            noise = natural[order, slice_.start]
+            doubtful[replicates[order]] = noise > DOUBTFUL * between[replicates[order]]
+    return doubtful

@@ -1,0 +1,172 @@
+r"""Fits of large data sets, which begin on some of their points."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.models import SingleTaskGP
+from gpytorch.priors import GammaPrior
+from torch import Tensor
+
+from botorch_risk.fit import FitResult, FitStatus, fewer_points, fit_exact_gp
+from botorch_risk.fit.fewer_points import (
+    FEWEST,
+    LARGEST_GROWTH,
+    choose,
+    distinct,
+    on_fewer_points,
+    sizes_of_first_fits,
+)
+from botorch_risk.fit.parameters import read_exact_gp
+from botorch_risk.fit.starts import Starts
+from botorch_risk.projected_bfgs.minima import Minima, RowStatus
+from tests.fit.examples import constant_mean, data, scaled_matern
+
+N = 640
+
+
+@pytest.mark.parametrize("n", [600, 1199, 1201, 5000, 100_000])
+def test_sizes_grow_by_a_bounded_factor(n: int) -> None:
+    sizes = [*sizes_of_first_fits(torch.empty(1, n, 2)), n]
+    assert sizes[0] == FEWEST
+    growth = np.divide(sizes[1:], sizes[:-1])
+    assert (growth > 1).all()
+    assert (growth < LARGEST_GROWTH + 0.01).all()
+
+
+def test_few_points_are_fitted_at_once() -> None:
+    assert sizes_of_first_fits(torch.empty(1, 599, 2)) == []
+
+
+def test_half_of_the_points_are_the_nearest_to_one_of_them() -> None:
+    X = torch.rand(3, 100, 2, dtype=torch.float64)
+    index = choose(X, 30)
+    assert all(len(set(rows)) == 30 for rows in index.tolist())
+    for points, rows in zip(X, index, strict=True):
+        nearest = (points - points[rows[0]]).norm(dim=-1).argsort()
+        assert rows[:15].tolist() == nearest[:15].tolist()
+
+
+def test_points_depend_on_their_replicate_alone_and_ties_on_rows() -> None:
+    X = torch.rand(4, 50, 2, dtype=torch.float64)
+    X[2] = X[2, :5].repeat(10, 1)
+    index = choose(X, 20)
+    for row in range(4):
+        assert torch.equal(choose(X[[row]], 20)[0], index[row])
+
+
+def test_what_belongs_to_a_point_goes_with_it() -> None:
+    X = torch.rand(2, 40, 2, dtype=torch.float64)
+    Y = X.sum(dim=-1, keepdim=True)
+    model = SingleTaskGP(X, Y, 1 + Y, outcome_transform=None)
+    parts = on_fewer_points(read_exact_gp(model.train()), np.ones((2, 2)), 10)
+    assert parts.X.shape == (2, 10, 2)
+    torch.testing.assert_close(parts.Y, parts.X.sum(dim=-1))
+    torch.testing.assert_close(parts.fixed_noise, 1 + parts.Y)
+
+
+def test_the_range_of_an_input_does_not_matter() -> None:
+    X, Y = data(2, n=60)
+    stretch = torch.tensor([1e3, 1e-2], dtype=torch.float64)
+    few, stretched = (
+        on_fewer_points(read_exact_gp(SingleTaskGP(scale * X, Y).train()), extent, 20)
+        for scale, extent in ((1.0, np.ones((2, 2))), (stretch, stretch.expand(2, 2).numpy()))
+    )
+    torch.testing.assert_close(few.Y, stretched.Y)
+
+
+def test_minima_that_are_apart_are_kept() -> None:
+    # Rows of replicates 0 and 1 in turns.
+    x = np.array([[0.0], [5.0], [0.05], [7.0], [1.0], [5.02]])
+    status = np.full(6, RowStatus.CONVERGED)
+    status[3] = RowStatus.OVERTAKEN
+    value = np.array([2.0, 1.0, 1.0, 0.0, 3.0, np.nan])
+    minima = Minima(x, value, status, np.ones(6), np.zeros((6, 1, 1)))
+    found = distinct(Starts(x + 1, np.arange(6), 2), minima)
+    assert found.rows.tolist() == [1, 2, 4]  # the lower one of 0 and 2, of 1 and 5
+    np.testing.assert_array_equal(found.theta, x[[1, 2, 4]])
+    assert found.metric is not None
+
+
+def test_every_replicate_keeps_a_start() -> None:
+    x = np.zeros((6, 1))
+    status = np.full(6, RowStatus.FAILED)
+    minima = Minima(x, np.full(6, np.nan), status, np.ones(6), np.zeros((6, 1, 1)))
+    rows = distinct(Starts(x, np.arange(6), 3), minima).rows
+    assert set(rows % 3) == {0, 1, 2}
+
+
+def at_once(model: SingleTaskGP, **options: object) -> FitResult:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fewer_points, "LEAST_TO_DIVIDE", math.inf)
+        return fit_exact_gp(model, **options)
+
+
+def tables() -> tuple[Tensor, Tensor]:
+    r"""A smooth function, one below its noise, and one that moves fast, `3 x n`."""
+    X, Y = data(3, n=N)
+    Y[1] = X[1].sum(dim=-1, keepdim=True) + 3 * torch.randn(N, 1, dtype=torch.float64)
+    Y[2] = (40 * X[2]).sin().sum(dim=-1, keepdim=True)
+    return X, Y
+
+
+@pytest.mark.parametrize("build", [SingleTaskGP, scaled_matern])
+def test_the_optimum_is_that_of_all_points_at_once(build: type[SingleTaskGP]) -> None:
+    X, Y = tables()
+    mine, theirs = build(X, Y), build(X, Y)
+    found, expected = fit_exact_gp(mine), at_once(theirs)
+    assert set(found.status) == {FitStatus.CONVERGED}
+    torch.testing.assert_close(found.objective, expected.objective, rtol=0, atol=1e-8)
+    assert (found.num_evaluations < 0.8 * expected.num_evaluations).all()
+    for one, two in zip(mine.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-3)
+
+
+def test_a_batch_is_its_replicates() -> None:
+    X, Y = tables()
+    together = fit_exact_gp(SingleTaskGP(X, Y))
+    for row in range(3):
+        alone = fit_exact_gp(SingleTaskGP(X[row], Y[row]))
+        assert alone.num_evaluations == together.num_evaluations[row]
+        torch.testing.assert_close(alone.objective, together.objective[row], rtol=0, atol=1e-10)
+
+
+def test_a_mask_of_all_rows_changes_nothing_but_the_way() -> None:
+    X, Y = (each[0] for each in tables())
+    masked = fit_exact_gp(SingleTaskGP(X, Y), observed=torch.ones(N, dtype=torch.bool))
+    found = fit_exact_gp(SingleTaskGP(X, Y))
+    torch.testing.assert_close(masked.objective, found.objective, rtol=0, atol=1e-8)
+
+
+def test_a_replicate_that_is_not_finite_fails_alone() -> None:
+    X, Y = tables()
+    model = SingleTaskGP(X, Y)
+    model.train_targets[1, 4] = math.nan
+    found, expected = fit_exact_gp(model), fit_exact_gp(SingleTaskGP(X, Y))
+    assert [status.value for status in found.status] == ["converged", "failed", "converged"]
+    torch.testing.assert_close(found.objective[[0, 2]], expected.objective[[0, 2]])
+
+
+def test_a_mean_that_is_a_parameter_keeps_its_units() -> None:
+    X, Y = (each[0] for each in tables())
+
+    def build() -> SingleTaskGP:
+        model = constant_mean(constant_prior=GammaPrior(4.0, 0.005))(X, 100 * Y + 800.0)
+        model.mean_module.constant = 700.0
+        return model
+
+    found, expected = fit_exact_gp(build()), at_once(build())
+    torch.testing.assert_close(found.objective, expected.objective, rtol=0, atol=1e-7)
+
+
+def test_the_next_fit_goes_on_and_starts_afresh_when_due() -> None:
+    X, Y = (each[0] for each in tables())
+    first = fit_exact_gp(SingleTaskGP(X, Y))
+    assert first.optimum is not None
+    again = fit_exact_gp(SingleTaskGP(X, Y), previous=first.optimum)
+    assert again.num_evaluations <= 3
+    far = first.optimum
+    astray = type(far)(far.theta + 3.0, far.metric, far.fresh_at)
+    back = fit_exact_gp(SingleTaskGP(X, Y), previous=astray)
+    torch.testing.assert_close(back.objective, first.objective, rtol=0, atol=1e-8)
