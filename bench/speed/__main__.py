@@ -14,6 +14,7 @@ from bench.speed import (
     fit_quality,
     floor,
     given_up,
+    large_fits,
     long_loops,
     marginals,
     mixed_search,
@@ -42,6 +43,7 @@ def main() -> None:
     truncated_variance.main(device, repeats=1 if quick else 5)
     if device == "cpu":
         fit_quality.main(count=20 if quick else 200)
+        large_fits.main(quick=True)
         botorch_loop.main(repeats=1 if quick else 9)
         given_up.main(1 if quick else len(given_up.LOOPS))
         multistart_quality.main(count=10 if quick else 100)

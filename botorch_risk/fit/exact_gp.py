@@ -8,6 +8,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
+from gpytorch.models import ExactGP
 from numpy import ndarray
 from torch import Tensor
 
@@ -126,8 +127,8 @@ def fit_exact_gp(
     Raises:
         BotorchTensorDimensionError: If `observed` does not have the shape of the targets, or
             `previous` has other replicates or other hyperparameters.
-        UnsupportedError: In `torch.inference_mode`, or if restarts or a mask are given for
-            a model that the closed form does not support.
+        UnsupportedError: In `torch.inference_mode`, for a model that is no exact Gaussian process,
+            or if restarts or a mask are given for one that the closed form does not support.
         ValueError: If there are not as many seeds as replicates for restarts, or
             another number is out of its range.
 
@@ -207,6 +208,11 @@ def fit_loss(
             raise UnsupportedError(
                 "Expected a model that the closed form supports for `num_restarts` and `observed`. "
                 f"Got {error}."
+            ) from error
+        if not isinstance(model, ExactGP):
+            raise UnsupportedError(
+                "Expected an exact Gaussian process. "
+                f"Got {type(model).__name__}: fit it to a loss of its own by `fit_gpytorch_mll`."
             ) from error
         return _fit_by_botorch(make_mll(), max_iterations, tolerance, str(error))
     result = _fit_parts(

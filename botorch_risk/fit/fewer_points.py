@@ -27,8 +27,8 @@ FEWEST, LEAST_TO_DIVIDE = 300, 600
 LARGEST_GROWTH = 4.0
 # Minima that are this near each other, in every coordinate, are one.
 SAME = 0.1
-# How much larger a noise may be than the variance between neighbours, which has an error of its own:
-# 7 % with 600 points.
+# How much larger a noise may be than the variance between neighbours, whose standard error is 7 %
+# with 600 points.
 DOUBTFUL = 1.1
 # Rows of a matrix of distances.
 _ROWS = 64
@@ -60,6 +60,7 @@ def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPP
 
 
 def in_unit_ranges(X: Tensor, extent: ndarray) -> Tensor:
+    r"""Inputs `R x n x d` over their ranges, `R x d`."""
     return X / torch.as_tensor(extent).to(X).unsqueeze(-2)
 
 
@@ -93,9 +94,7 @@ def distinct(starts: Starts, minima: Minima) -> Starts:
             near &= replicates == replicates[row]
             near[row] = False
             kept &= ~near
-    return starts._replace(
-        theta=minima.x[kept], rows=starts.rows[kept], metric=minima.metric[kept]
-    )
+    return starts._replace(theta=minima.x[kept], rows=starts.rows[kept], metric=minima.metric[kept])
 
 
 def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
@@ -105,7 +104,9 @@ def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
     """
     nearest = []
     for first in range(0, X.shape[-2], _ROWS):
-        distance = torch.cdist(X[..., first : first + _ROWS, :], X)
+        rows = X[..., first : first + _ROWS, :]
+        # By differences: of a matrix product readings at one point are 1e-8 apart.
+        distance = torch.cdist(rows, X, compute_mode="donot_use_mm_for_euclid_dist")
         distance.diagonal(first, dim1=-2, dim2=-1).fill_(torch.inf)  # of a point to itself
         nearest.append(distance.argmin(dim=-1))
     apart = Y - Y.gather(-1, torch.cat(nearest, dim=-1))

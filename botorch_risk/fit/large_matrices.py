@@ -17,8 +17,8 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.posterior.kernels import correlation_and_slope
 from botorch_risk.steady import once
 
-# The fewest points for which panels are faster.
-LEAST = 300
+# The fewest points for which panels are faster, by a half.
+LEAST = 400
 # Entries of a panel of rows.
 _PANEL = ChunkSize(cpu=2**16)
 # Rows and columns of a block in matrix products and triangular solves. The products of smaller

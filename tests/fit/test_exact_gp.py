@@ -5,7 +5,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
+from botorch.models import SingleTaskGP, SingleTaskVariationalGP
 from botorch.models.transforms import Log, Normalize, Warp
 from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
@@ -263,6 +263,11 @@ def test_a_prior_on_a_function_of_a_parameter_is_not_known() -> None:
 def test_options_that_botorch_cannot_serve_are_refused(options: dict) -> None:
     with pytest.raises(UnsupportedError, match="a mean of type LinearMean"):
         fit_exact_gp(SingleTaskGP(*data(), mean_module=LinearMean(2)), **options)
+
+
+def test_a_model_that_is_no_exact_process_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="Got SingleTaskVariationalGP: fit it to a loss"):
+        fit_exact_gp(SingleTaskVariationalGP(*data(), inducing_points=4))
 
 
 def test_bad_options() -> None:

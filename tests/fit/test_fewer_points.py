@@ -17,13 +17,18 @@ from botorch_risk.fit.fewer_points import (
     distinct,
     on_fewer_points,
     sizes_of_first_fits,
+    takes_function_for_noise,
+    variance_between_neighbours,
 )
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.fit.starts import Starts
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from tests.fit.examples import constant_mean, data, scaled_matern
 
-N = 640
+pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+
+N = 600
 
 
 @pytest.mark.parametrize("n", [600, 1199, 1201, 5000, 100_000])
@@ -97,6 +102,33 @@ def test_every_replicate_keeps_a_start() -> None:
     assert set(rows % 3) == {0, 1, 2}
 
 
+def test_the_variance_between_neighbours_equals_a_loop() -> None:
+    X, Y = (each.squeeze(0) for each in data(1, n=150))
+    both = torch.stack([X, X.flip(-1)]), torch.stack([Y, 2 * Y.flip(0)]).squeeze(-1)
+    both[0][1, 7] = both[0][1, 90]  # two readings at a point
+    found = variance_between_neighbours(*both)
+    for replicate, (points, targets) in enumerate(zip(*both, strict=True)):
+        halves = []
+        for row, point in enumerate(points):
+            apart = (points - point).norm(dim=-1)
+            apart[row] = math.inf
+            halves.append(float(targets[row] - targets[apart.argmin()]) ** 2 / 2)
+        assert found[replicate] == pytest.approx(np.mean(halves), rel=1e-12)
+
+
+def test_noise_is_doubted_if_neighbours_differ_by_less() -> None:
+    model = SingleTaskGP(*data(3)).train()
+    objective = MarginalLikelihoodObjective(read_exact_gp(model))
+    theta = np.log(np.full((6, 3), 0.5))
+    # Of the second replicate the other row is the better one.
+    theta[4, 2] = np.log(0.1)
+    value = np.array([1.0, 1.0, 1.0, 2.0, 0.5, np.nan])
+    minima = Minima(theta, value, np.ones(6), np.ones(6), np.zeros((6, 3, 3)))
+    starts = Starts(theta, np.arange(6), 3)
+    doubtful = takes_function_for_noise(objective, starts, minima, np.array([0.4, 0.4, 0.6]))
+    assert doubtful.tolist() == [True, False, False]
+
+
 def at_once(model: SingleTaskGP, **options: object) -> FitResult:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fewer_points, "LEAST_TO_DIVIDE", math.inf)
@@ -104,10 +136,9 @@ def at_once(model: SingleTaskGP, **options: object) -> FitResult:
 
 
 def tables() -> tuple[Tensor, Tensor]:
-    r"""A smooth function, one below its noise, and one that moves fast, `3 x n`."""
-    X, Y = data(3, n=N)
-    Y[1] = X[1].sum(dim=-1, keepdim=True) + 3 * torch.randn(N, 1, dtype=torch.float64)
-    Y[2] = (40 * X[2]).sin().sum(dim=-1, keepdim=True)
+    r"""A smooth function, and one that moves faster, `2 x n`."""
+    X, Y = data(2, n=N)
+    Y[1] += (14 * X[1]).sin().sum(dim=-1, keepdim=True)
     return X, Y
 
 
@@ -118,15 +149,26 @@ def test_the_optimum_is_that_of_all_points_at_once(build: type[SingleTaskGP]) ->
     found, expected = fit_exact_gp(mine), at_once(theirs)
     assert set(found.status) == {FitStatus.CONVERGED}
     torch.testing.assert_close(found.objective, expected.objective, rtol=0, atol=1e-8)
-    assert (found.num_evaluations < 0.8 * expected.num_evaluations).all()
+    assert (found.num_evaluations < 0.7 * expected.num_evaluations).all()
     for one, two in zip(mine.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-3)
+
+
+def test_a_function_that_moves_fast_between_a_few_points_is_found() -> None:
+    X = data(3, n=640)[0][2]
+    Y = (40 * X).sin().sum(dim=-1, keepdim=True)
+    found, expected = fit_exact_gp(scaled_matern(X, Y)), at_once(scaled_matern(X, Y))
+    torch.testing.assert_close(found.objective, expected.objective, rtol=0, atol=1e-8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fewer_points, "DOUBTFUL", math.inf)
+        trusting = fit_exact_gp(scaled_matern(X, Y))
+    assert trusting.objective < expected.objective - 0.5
 
 
 def test_a_batch_is_its_replicates() -> None:
     X, Y = tables()
     together = fit_exact_gp(SingleTaskGP(X, Y))
-    for row in range(3):
+    for row in range(2):
         alone = fit_exact_gp(SingleTaskGP(X[row], Y[row]))
         assert alone.num_evaluations == together.num_evaluations[row]
         torch.testing.assert_close(alone.objective, together.objective[row], rtol=0, atol=1e-10)
@@ -144,20 +186,25 @@ def test_a_replicate_that_is_not_finite_fails_alone() -> None:
     model = SingleTaskGP(X, Y)
     model.train_targets[1, 4] = math.nan
     found, expected = fit_exact_gp(model), fit_exact_gp(SingleTaskGP(X, Y))
-    assert [status.value for status in found.status] == ["converged", "failed", "converged"]
-    torch.testing.assert_close(found.objective[[0, 2]], expected.objective[[0, 2]])
+    assert [status.value for status in found.status] == ["converged", "failed"]
+    torch.testing.assert_close(found.objective[0], expected.objective[0])
 
 
 def test_a_mean_that_is_a_parameter_keeps_its_units() -> None:
-    X, Y = (each[0] for each in tables())
-
-    def build() -> SingleTaskGP:
-        model = constant_mean(constant_prior=GammaPrior(4.0, 0.005))(X, 100 * Y + 800.0)
-        model.mean_module.constant = 700.0
-        return model
-
-    found, expected = fit_exact_gp(build()), at_once(build())
-    torch.testing.assert_close(found.objective, expected.objective, rtol=0, atol=1e-7)
+    X, Y = data(2, n=60)
+    model = constant_mean(constant_prior=GammaPrior(4.0, 0.005))(X, 100 * Y + 800.0)
+    parts = read_exact_gp(model.train())
+    whole = MarginalLikelihoodObjective(parts)
+    few = on_fewer_points(parts, whole.units.extent, 20)
+    shared, own = (
+        MarginalLikelihoodObjective(few, units=whole.units),
+        MarginalLikelihoodObjective(few),
+    )
+    theta, rows = np.full((2, whole.num_parameters), 0.3), np.arange(2)
+    theirs = theta.copy()  # the mean is the last one, in units about the centre
+    units = whole.units.scale * theta[:, -1] + whole.units.centre
+    theirs[:, -1] = (units - own.units.centre) / own.units.scale
+    np.testing.assert_allclose(shared(theta, rows)[0], own(theirs, rows)[0], rtol=1e-10)
 
 
 def test_the_next_fit_goes_on_and_starts_afresh_when_due() -> None:
