@@ -13,16 +13,9 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_nonnegative
-from botorch_risk.fit.fewer_points import (
-    distinct,
-    in_unit_ranges,
-    on_fewer_points,
-    sizes_of_first_fits,
-    takes_function_for_noise,
-    variance_between_neighbours,
-)
+from botorch_risk.fit.fewer_points import begun_on_fewer_points
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, Units, read_exact_gp
+from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
 from botorch_risk.fit.starts import (
     ROUGHER,
@@ -249,27 +242,11 @@ def _fit_parts(
     def begun(chosen: ndarray) -> Starts:
         if observed is not None:  # the rows that count are not the same in all replicates
             return starts.of(chosen)
-        return _begun_on_fewer_points(parts, objective.units, starts.of(chosen), options)
+        return begun_on_fewer_points(
+            parts, objective.units, starts.of(chosen), lambda f, x: minimize(f, x, options)
+        )
 
     return maximize(objective, begun, previous, options)
-
-
-def _begun_on_fewer_points(
-    parts: ExactGPParts, units: Units, first: Starts, options: Mapping[str, Any]
-) -> Starts:
-    r"""Where fits to some of the points end, if there are many."""
-    sizes, starts = sizes_of_first_fits(parts.X), first
-    if sizes:
-        between = variance_between_neighbours(in_unit_ranges(parts.X, units.extent), parts.Y)
-    for size in sizes:
-        fewer = on_fewer_points(parts, units.extent, size)
-        objective = MarginalLikelihoodObjective(fewer, units=units)
-        minima = minimize(objective, starts, options)
-        doubtful = takes_function_for_noise(objective, starts, minima, between)
-        starts = distinct(starts, minima)
-        if doubtful.any():
-            starts = starts.followed_by(first.of(doubtful))
-    return starts
 
 
 def maximize(

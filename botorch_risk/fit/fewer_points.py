@@ -7,6 +7,7 @@ of the data to the neighbourhood of an optimum, which 300 points show as well.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.fit.parameters import ExactGPParts
+from botorch_risk.fit.parameters import ExactGPParts, Units
 from botorch_risk.fit.starts import Starts
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.seeding import derive_seed
@@ -32,6 +33,27 @@ SAME = 0.1
 DOUBTFUL = 1.1
 # Rows of a matrix of distances.
 _ROWS = 64
+
+
+def begun_on_fewer_points(
+    parts: ExactGPParts,
+    units: Units,
+    first: Starts,
+    minimize: Callable[[MarginalLikelihoodObjective, Starts], Minima],
+) -> Starts:
+    r"""Where fits to some of the points end, if there are many."""
+    sizes, starts = sizes_of_first_fits(parts.X), first
+    if sizes:
+        between = variance_between_neighbours(in_unit_ranges(parts.X, units.extent), parts.Y)
+    for size in sizes:
+        fewer = on_fewer_points(parts, units.extent, size)
+        objective = MarginalLikelihoodObjective(fewer, units=units)
+        minima = minimize(objective, starts)
+        doubtful = takes_function_for_noise(objective, starts, minima, between)
+        starts = distinct(starts, minima)
+        if doubtful.any():
+            starts = starts.followed_by(first.of(doubtful))
+    return starts
 
 
 def sizes_of_first_fits(X: Tensor) -> list[int]:

@@ -7,6 +7,7 @@ and written in panels that stay in the cache, and keep their memory while a fit 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -26,50 +27,34 @@ _PANEL = ChunkSize(cpu=2**16)
 _BLOCK = 128
 
 
-class LikelihoodTerms(NamedTuple):
-    r"""The terms of the log marginal likelihood and of its derivatives.
-
-    Args:
-        half_log_determinant: `log det(A) / 2`, `rows`.
-        constant: The prior mean, `rows`.
-        fit: `y' A^-1 y` about the prior mean, `rows`.
-        weights: `w = A^-1 y`, `rows x n x 1`.
-        diagonal: The diagonal of `A^-1 - w w'`, `rows x n`.
-        squares: `-sum_ij W_ij (z_i - z_j)^2 / 2` with `W = (A^-1 - w w') * slope`, `rows x d`.
-    """
-
-    half_log_determinant: Tensor
-    constant: Tensor
-    fit: Tensor
-    weights: Tensor
-    diagonal: Tensor
-    squares: Tensor
-
-
 def is_large(X: Tensor) -> bool:
     r"""Whether inputs `rows x n x d` are many, on a device that has a cache to stay in."""
     return X.device.type == "cpu" and X.shape[-2] >= LEAST
 
 
-def terms_of_large(
-    Z: Tensor,
+def likelihood_of_large(
+    X: Tensor,
     both: Tensor,
+    lengthscale: Tensor,
     noise: Tensor,
     outputscale: Tensor | None,
+    constant: Tensor,
     nu: float,
-    constant_of: Callable[[Tensor], Tensor],
-) -> LikelihoodTerms:
-    r"""The terms of `A = outputscale * K + diag(noise)`.
+    best_constant: Callable[[Tensor], Tensor] | None,
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None, Tensor], Tensor]:
+    r"""`likelihood_of` many points, all of them observed.
 
     Args:
-        Z: Scaled inputs, `rows x n x d`, centred: squares cancel.
+        X: Inputs, `rows x n x d`, centred.
         both: Ones and targets, `rows x n x 2`.
-        noise: `rows x n` or `rows x 1`.
-        outputscale: `rows`, or None for 1.
+        lengthscale: As in `Hyperparameters`, like the next three.
         nu: As in `correlation_and_slope`.
-        constant_of: From `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`, to the prior mean, `rows`.
+        best_constant: From `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`, to the best constant, `rows`.
+
+    Returns:
+        The value, the derivatives in the order of the arguments, and the constant.
     """
-    room = _Room.of(Z)
+    n, Z, room = X.shape[-2], X / lengthscale.unsqueeze(-2), _Room.of(X)
     _write_covariance_and_slope(Z, outputscale, nu, room)
     room.covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     # The memory of the factor is that of its transpose, as LAPACK has it.
@@ -77,22 +62,26 @@ def terms_of_large(
     torch.linalg.cholesky_ex(room.covariance, out=(factor, info))
     pivots = factor.diagonal(dim1=-2, dim2=-1)
     pivots.masked_fill_((info > 0).unsqueeze(-1), torch.nan)
-    half_log_determinant = pivots.log().sum(-1)
     inverse = room.covariance  # has been read
     _invert_triangle(factor, inverse)
     products = _square(inverse, both)  # A^-1 1, A^-1 Y
-    constant = constant_of((both.mT @ products[..., :1]).squeeze(-1))
-    mean = torch.stack([-constant, torch.ones_like(constant)], dim=-1).unsqueeze(-1)
-    weights = products @ mean
+    if best_constant is not None:
+        constant = best_constant((both.mT @ products[..., :1]).squeeze(-1))
+    residual_of = torch.stack([-constant, torch.ones_like(constant)], dim=-1).unsqueeze(-1)
+    weights = products @ residual_of  # w = A^-1 y, rows x n x 1
+    fit = ((both @ residual_of).mT @ weights).flatten()
+    value = -0.5 * (fit + n * math.log(2 * math.pi)) - pivots.log().sum(-1)
+    # With A^-1 - w w' in the place of -S in Eq. (5.9).
     diagonal = inverse.diagonal(dim1=-2, dim2=-1) - weights.squeeze(-1).square()
-    return LikelihoodTerms(
-        half_log_determinant=half_log_determinant,
-        constant=constant,
-        fit=((both @ mean).mT @ weights).flatten(),
-        weights=weights,
-        diagonal=diagonal,
-        squares=_weighted_squares(inverse, weights, room.slope, Z),
-    )
+    squares, of_outputscale = _weighted_squares(inverse, weights, room.slope, Z), None
+    if outputscale is not None:
+        of_outputscale = 0.5 * (fit - n + (diagonal * noise).sum(-1)) / outputscale
+        squares = squares * outputscale.unsqueeze(-1)
+    if lengthscale.shape[-1] == 1:
+        squares = squares.sum(-1, keepdim=True)
+    of_noise = diagonal.sum(-1, keepdim=True) if noise.shape[-1] == 1 else diagonal
+    slopes = squares / lengthscale, -0.5 * of_noise, of_outputscale, weights.sum((-2, -1))
+    return value, slopes, constant
 
 
 class _Room(NamedTuple):
@@ -181,7 +170,10 @@ def _square(root: Tensor, both: Tensor) -> Tensor:
 
 
 def _weighted_squares(inverse: Tensor, weights: Tensor, slope: Tensor, Z: Tensor) -> Tensor:
-    r"""`squares` of `LikelihoodTerms` from lower triangles."""
+    r"""`-sum_ij W_ij (z_i - z_j)^2 / 2` with `W = (A^-1 - w w') * slope`, `rows x d`.
+
+    The squares cancel, for which the caller centres `Z`.
+    """
     squares, of_columns = Z.square(), torch.zeros_like(weights)
     found = Z.new_zeros(len(Z), Z.shape[-1])
     for rows, before, columns in _panels(Z):

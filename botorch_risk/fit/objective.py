@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.fit.large_matrices import is_large, terms_of_large
+from botorch_risk.fit.large_matrices import is_large, likelihood_of_large
 from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.matrices import inverse_of_factored, squared_differences
@@ -420,7 +420,9 @@ def likelihood_of(
 ) -> LogMarginalLikelihood:
     r"""`log_marginal_likelihood` of targets that are ready to be read."""
     if targets.pairs is None and is_large(X):
-        return _likelihood_of_large(X, targets, hyperparameters, nu, best_constant)
+        of = None if best_constant is None else best_constant.of
+        value, slopes, constant = likelihood_of_large(X, targets.both, *hyperparameters, nu, of)
+        return LogMarginalLikelihood(value, Hyperparameters(*slopes), constant)
     lengthscale, noise, outputscale, constant = hyperparameters
     both, observed, pairs, count = targets
     ones, Y = both.unbind(-1)
@@ -466,36 +468,6 @@ def likelihood_of(
         constant=weights.sum((-2, -1)),
     )
     return LogMarginalLikelihood(value, gradient, constant)
-
-
-def _likelihood_of_large(
-    X: Tensor,
-    targets: Targets,
-    hyperparameters: Hyperparameters,
-    nu: float,
-    best_constant: BestConstant | None,
-) -> LogMarginalLikelihood:
-    r"""`likelihood_of` many points, all of them observed: the same equations in panels."""
-    lengthscale, noise, outputscale, constant = hyperparameters
-    count, Z = X.shape[-2], X / lengthscale.unsqueeze(-2)
-    of_constant = (lambda _: constant) if best_constant is None else best_constant.of
-    terms = terms_of_large(Z, targets.both, noise, outputscale, nu, of_constant)
-    lost = torch.add(terms.half_log_determinant, terms.fit, alpha=0.5)
-    of_outputscale, squares = None, terms.squares
-    if outputscale is not None:
-        of_noise = (terms.diagonal * noise).sum(-1)
-        of_outputscale = 0.5 * (terms.fit - count + of_noise) / outputscale
-        squares = squares * outputscale.unsqueeze(-1)
-    if lengthscale.shape[-1] == 1:
-        squares = squares.sum(-1, keepdim=True)
-    gradient = Hyperparameters(
-        lengthscale=squares / lengthscale,
-        noise=_noise_gradient(terms.diagonal, noise),
-        outputscale=of_outputscale,
-        constant=terms.weights.sum((-2, -1)),
-    )
-    value = torch.rsub(lost, count * (-0.5 * math.log(2 * math.pi)))
-    return LogMarginalLikelihood(value, gradient, terms.constant)
 
 
 def lengthscale_gradient(
