@@ -88,8 +88,8 @@ def fit_exact_gp(
     processes of a `MeanVarianceGP` that learns the noise from all readings are fitted at once, to
     the evidence of `fit/laplace_evidence.py`, from starts of their own.
 
-    On a CPU the starts of 600 points and more go to optima of 300 of them first, by way of further
-    sizes from 1,200 points on, and those that are apart start the fit to all. A fit with `observed`
+    On a CPU the starts of 800 points and more go to optima of 400 of them first, by way of further
+    sizes from 1,600 points on, and those that are apart start the fit to all. A fit with `observed`
     starts at once.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
