@@ -7,7 +7,7 @@ same fit from within BoTorch's `fit_gpytorch_mll`.
 
 from .estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from .exact_gp import fit_exact_gp
-from .objective import Hyperparameters, LogMarginalLikelihood, log_marginal_likelihood
+from .marginal_likelihood import Hyperparameters, LogMarginalLikelihood, log_marginal_likelihood
 from .priors import set_gamma_priors
 from .pseudo_data import Estimates, PseudoDataMarginalLogLikelihood, compare_losses, fit_pseudo_data
 from .pseudo_points import PseudoPoints, pseudo_points

@@ -18,7 +18,8 @@ from botorch_risk.fit.laplace_evidence import (
     pull_of_sites,
     sites_of_spread,
 )
-from botorch_risk.fit.objective import MarginalLikelihoodObjective, lengthscale_gradient
+from botorch_risk.fit.marginal_likelihood import lengthscale_gradient
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError
 from botorch_risk.matrices import squared_differences
 from botorch_risk.posterior.kernels import correlation_and_slope

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from botorch_risk.fit import large_matrices
-from botorch_risk.fit.objective import Hyperparameters, LogMarginalLikelihood
-from botorch_risk.fit.objective import log_marginal_likelihood as likelihood
+from botorch_risk.fit.marginal_likelihood import Hyperparameters, LogMarginalLikelihood
+from botorch_risk.fit.marginal_likelihood import log_marginal_likelihood as likelihood
 from botorch_risk.steady import steady
 from tests.fit.test_marginal_likelihood import SMOOTHNESS, dense, draw, profiles
 

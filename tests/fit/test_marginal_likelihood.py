@@ -13,12 +13,12 @@ from gpytorch.means import ConstantMean
 from scipy.optimize import check_grad
 from torch import Tensor
 
-from botorch_risk.fit.objective import (
+from botorch_risk.fit.marginal_likelihood import (
     BestConstant,
     Hyperparameters,
-    MarginalLikelihoodObjective,
     log_marginal_likelihood,
 )
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import (
     ExactGPParts,
     Hyperparameter,
