@@ -4,9 +4,9 @@ r"""Fits of 1,000 points and more: how fast, how good, and what an evaluation co
 
 A quarter of an hour, or two minutes.
 
-Ten kinds of data, d = 2 to 6, spread and clustered designs, four models. A fit runs as it is, and
-as it was before it began on some of the points and passed over matrices in panels; both start at
-the model's default values and take turns. CPU seconds: other programs may run beside.
+Eleven kinds of data, d = 2 to 6, spread and clustered designs, four models. A fit runs as it is,
+and as it was before it began on some of the points and passed over matrices in panels; both start
+at the model's default values and take turns. CPU seconds: other programs may run beside.
 """
 
 import argparse
@@ -38,7 +38,7 @@ KINDS = (
     "smooth", "rough", "noisy", "process, rough", "process, smooth", "noise that varies",
     "five readings a point", "two inputs matter", "steps", "trend", "waves",
 )  # fmt: skip
-# Of the last figure of a log likelihood a datum, so much counts as the same.
+# Log likelihoods a datum that differ by no more are the same.
 SAME = 1e-6
 
 
