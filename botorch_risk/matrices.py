@@ -7,7 +7,7 @@ from torch import Tensor
 def squared_differences(first: Tensor, second: Tensor) -> Tensor:
     r"""Squared distances of points, `batch_shape x m x n`, exact where points are close.
 
-    By one matrix product, as of `squared_distance`, they would be off by 1e-16, which comes out of
+    By one matrix product, as in `squared_distance`, they would be off by 1e-16, which comes out of
     a square root as 1e-8: too much for a Matern kernel.
     """
     if first.device.type == "cpu":

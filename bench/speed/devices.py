@@ -2,10 +2,11 @@ r"""The same work on a GPU, on one thread of its CPU, and by BoTorch on the same
 
     python -m bench.speed.devices [--device cuda]
 
-The ways take turns. A decision is the `ask` of a strategy after a few rounds, its fits included:
-milliseconds for all replicates at once, and of BoTorch for as many seeds one after another. The
-size from which a GPU pays is where its time falls below that of the CPU. Last, what a recording
-saves: one likelihood and one bound, with their gradients, as calls of PyTorch and as a CUDA graph.
+A decision is the `ask` of a strategy after a few rounds, its fits included: milliseconds for all
+replicates at once, and of BoTorch for as many seeds one after another. Decisions and fits are timed
+on one device after the other, a fit once; all else takes turns. A GPU pays from the size at which
+it is faster than the CPU. The first table is what a recording saves: one likelihood and one bound,
+with their gradients, as calls of PyTorch and as a CUDA graph.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 r"""Begin the fit of a large data set on some of its points.
 
-An evaluation takes n^3 operations, and most of those of a fit go from a start that knows nothing
-of the data to the neighbourhood of an optimum, which 400 points show as well.
+An evaluation takes n^3 operations, and most evaluations of a fit lead from a start that knows
+nothing of the data to the neighbourhood of an optimum, which 400 points show as well.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import Tensor
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, Units
 from botorch_risk.fit.starts import Starts
+from botorch_risk.matrices import squared_differences
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.seeding import derive_seed
 
@@ -128,8 +129,7 @@ def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
     nearest = []
     for first in range(0, X.shape[-2], _ROWS):
         rows = X[..., first : first + _ROWS, :]
-        # By differences: of a matrix product readings at one point are 1e-8 apart.
-        distance = torch.cdist(rows, X, compute_mode="donot_use_mm_for_euclid_dist")
+        distance = squared_differences(rows, X)
         distance.diagonal(first, dim1=-2, dim2=-1).fill_(torch.inf)  # of a point to itself
         nearest.append(distance.argmin(dim=-1))
     apart = Y - Y.gather(-1, torch.cat(nearest, dim=-1))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.matrices import squared_differences
 from botorch_risk.posterior.kernels import correlation_and_slope
 from botorch_risk.steady import once
 
@@ -57,7 +58,7 @@ def likelihood_of_large(
     n, Z, room = X.shape[-2], X / lengthscale.unsqueeze(-2), _Room.of(X)
     _write_covariance_and_slope(Z, outputscale, nu, room)
     room.covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-    # The memory of the factor is that of its transpose, as LAPACK has it.
+    # Stored as its transpose, which is how LAPACK writes a factor.
     factor, info = room.factor.mT, noise.new_empty(len(Z), dtype=torch.int32)
     torch.linalg.cholesky_ex(room.covariance, out=(factor, info))
     pivots = factor.diagonal(dim1=-2, dim2=-1)
@@ -121,11 +122,8 @@ def _write_covariance_and_slope(
 ) -> None:
     r"""Write the lower triangles of `outputscale * K` and of the slope of `K`."""
     for rows, _, columns in _panels(Z):
-        # By differences, as for small matrices: a matrix product is off by 1e-8 for close points.
-        distance = torch.cdist(
-            Z[:, rows], Z[:, columns], compute_mode="donot_use_mm_for_euclid_dist"
-        )
-        profile, slope = correlation_and_slope(distance.square_(), nu)
+        distance = squared_differences(Z[:, rows], Z[:, columns])
+        profile, slope = correlation_and_slope(distance, nu)
         room.slope[:, rows, columns] = slope
         if outputscale is not None:
             profile = profile * outputscale[:, None, None]  # the profile may be the slope

@@ -52,7 +52,7 @@ class MarginalLikelihoodObjective:
     order of `Hyperparameters`: logarithms of those that are positive, and the constant mean in
     units of the targets about their centre. A constant without a prior, or with normal ones, is not
     a parameter: it is the best one given the others. Rows may be evaluated in any selection; the
-    data of the last selection are kept. `units` replace those of the data.
+    data of the last selection are kept. `units` replaces the units of the data.
 
     Attributes:
         moved: The hyperparameters that are parameters.

@@ -89,14 +89,14 @@ class RepeatedOutcomes:
                 f"Expected repeats to have shape `batch_shape x n x k`. Got {Y.shape=}."
             )
         counts = Y.isfinite().sum(dim=-1, keepdim=True).to(Y)
-        if (Y.isinf().any() | (counts == 0).any()) and Y.isinf().any():
+        infinite, missing = Y.isinf(), (counts == 0) & (not allow_missing)
+        if infinite.any() | missing.any():  # in one look
+            if infinite.any():
+                raise InputDataError(
+                    f"Expected finite repeats. Got an infinite one in {describe_first(infinite)}."
+                )
             raise InputDataError(
-                f"Expected finite repeats. Got an infinite one in {describe_first(Y.isinf())}."
-            )
-        if not allow_missing and (counts == 0).any():
-            raise InputDataError(
-                "Expected at least one repeat in every row. "
-                f"Got none in {describe_first(counts == 0)}."
+                f"Expected at least one repeat in every row. Got none in {describe_first(missing)}."
             )
         if Yvar is None:
             means, variances = _sample_statistics(Y, counts)
