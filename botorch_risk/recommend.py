@@ -391,8 +391,8 @@ def recommend_everywhere(
     be feasible, the least infeasible decision is returned, with a warning.
 
     Args:
-        bound: Of a model of batch shape `[R]`, or `[]` for `R = 1`; or an acquisition function of
-            BoTorch without constraints on such a model, as for `recommend`.
+        bound: A bound on a model of batch shape `[R]`, or `[]` for `R = 1`; or a BoTorch
+            acquisition function without constraints on such a model, as for `recommend`.
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
         seeds: One for each replicate.
         evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones;

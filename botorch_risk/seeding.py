@@ -125,7 +125,7 @@ def _sobol_order(num_points: int) -> Tensor:
 def _scramblings(seeds: Sequence[int], dim: int) -> tuple[Tensor, Tensor]:
     r"""Random shifts, `seeds x dim x bit`, and triangular matrices, `seeds x dim x bit x bit`.
 
-    Of zeros and ones, drawn in the order of `SobolEngine`.
+    The entries are zeros and ones, drawn in the order of `SobolEngine`.
     """
     generator, bits = Generator(), SobolEngine.MAXBIT
     shift = torch.empty(len(seeds), dim, bits, dtype=torch.long)

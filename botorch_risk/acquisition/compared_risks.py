@@ -65,8 +65,8 @@ class RiskLookahead(PointwiseAcquisitionFunction):
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
             model, or there is one compared decision.
-        TypeError: If a part is no environment or no measure.
-        UnsupportedError: If the model is no exact GP with a Gaussian likelihood and one output.
+        TypeError: If a part is not an environment or a risk measure.
+        UnsupportedError: If the model is not an exact GP with a Gaussian likelihood and one output.
         ValueError: If the number of samples is not even.
     """
 

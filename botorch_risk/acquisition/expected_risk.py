@@ -72,9 +72,9 @@ def moments_of_risk(
 ) -> tuple[Tensor, Tensor]:
     r"""Mean and variance of the risk of normal values, differentiable in both moments.
 
-    Of a measure whose expectation has a closed form the variance is `q' C q`, exact if it is linear
-    in the values; otherwise both are of samples by a scrambled Sobol sequence, the same in every
-    call.
+    If the measure's expectation has a closed form, the variance is `q' C q`, which is exact if the
+    measure is linear in the values. Otherwise both come from scrambled Sobol samples, the same in
+    every call.
 
     Args:
         risk_measure: Bound to its environment.

@@ -46,7 +46,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
     Raises:
         BotorchTensorDimensionError: If pending decisions and the environment do not make the
             inputs of the model; when called, if the decisions do not.
-        TypeError: If a part is no environment or no measure.
+        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the posterior of the model is not Gaussian, the measure needs points
             and the environment has none, or the model is one of risks already.
         ValueError: If `beta` is negative or not finite, or there is no sample.

@@ -80,7 +80,7 @@ def decisions_to_compare(
     Half have the largest upper bound of the risk, half the largest risk of the mean.
 
     Args:
-        bound: Of the risk.
+        bound: The bound of the risk.
         X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones.
         num_compared: How many, an even number of at least 2.
 

@@ -249,7 +249,7 @@ def select_mean_variance_gp(
             not 0.
 
     Raises:
-        UnsupportedError: If no model, or more than one, is selected, or it is no MeanVarianceGP.
+        UnsupportedError: If no model, or more than one, is selected, or it is not a MeanVarianceGP.
     """
     if not isinstance(model, ModelList):
         require_mean_variance_gp(model)

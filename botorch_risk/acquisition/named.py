@@ -227,7 +227,7 @@ def risk_kde(
         InputDataError: If a context is not finite, or outside the bounds and not clipped.
         TypeError: If `risk_measure` is neither.
         UnsupportedError: If the model is one of risks already.
-        ValueError: If a number, an option or the seeds are out of range, or `bounds` no box.
+        ValueError: If a number, an option or the seeds are out of range, or `bounds` is not a box.
 
     Example:
         >>> import torch
@@ -336,7 +336,7 @@ def drbo_mmd(
     Args:
         num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
             the minimax approximation.
-        kernel: Of the discrepancy. Default: the kernel of `previous`, or
+        kernel: The kernel of the discrepancy. Default: the kernel of `previous`, or
             `discrepancy_kernel(bounds)`.
         radius_scale: Factor of the radius, >= 0.
         minimax: Whether to maximise the minimax approximation of the worst case, after

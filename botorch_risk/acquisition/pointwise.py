@@ -230,7 +230,7 @@ def map_replicates(
     Args:
         function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.
         X: `... x m x d` points, where `...` broadcasts with the batch shape at its end.
-        batch_shape: Of the model, `[]` (then `B` is 1) or `[R]`.
+        batch_shape: The model's batch shape, `[]` (then `B` is 1) or `[R]`.
 
     Returns:
         `... x m` values.

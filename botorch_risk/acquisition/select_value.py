@@ -68,7 +68,7 @@ def select_value(
         model: A fitted model of (x, w), or of x for an environment that perturbs x. Its first
             outcomes are the objectives.
         environment: The distribution of W.
-        risk_measure: Of the first outcome, any measure; or one for each objective.
+        risk_measure: Any measure, for the first outcome; or one for each objective.
         X: Decisions that do not interact, `batch_shape x m x d_x`.
         num_samples: Antithetic joint samples of `f(x, .)`, an even number, for measures whose
             expectation has no closed form.
@@ -83,7 +83,7 @@ def select_value(
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
             model.
-        TypeError: If a part is no environment or no measure.
+        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the posterior of the model is not Gaussian, the model is one of risks
             already, or the transform does not select one outcome.
         ValueError: If the number of samples is not positive and even.
@@ -130,11 +130,11 @@ class _Reading:
     r"""What may be read with a decision.
 
     Attributes:
-        model: Of all outcomes.
+        model: The model of all outcomes.
         environment: The distribution of W.
         X: Decisions, `batch_shape x m x d_x`.
         inputs: What may be queried with each, `batch_shape x m x n_w x d`.
-        num_samples: Of the outcomes over W.
+        num_samples: The number of samples of the outcomes over W.
     """
 
     model: Any

@@ -196,10 +196,10 @@ class ChosenContextAcquisition(RiskAcquisition):
         r"""A decision with the context to try.
 
         Args:
-            bound: Of decisions.
+            bound: A bound of decisions.
             x: The decision, `1 x d_x`.
             read: Rows that are under evaluation, those chosen just before among them.
-            seed: Of a lottery among lacing values.
+            seed: Seed of the random choice among lacing values.
         """
         constraints = []
         if isinstance(bound, ConstrainedUpperConfidenceBound):
@@ -232,7 +232,7 @@ class OfDecisions(AcquisitionFunction):
     r"""A bound of decisions as an acquisition function of decisions and contexts.
 
     Args:
-        bound: Of decisions.
+        bound: A bound of decisions.
         num_decisions: The number of columns in front that are decisions.
 
     Example:
@@ -307,7 +307,7 @@ class PerturbedInputsAcquisition(RiskAcquisition):
         r"""The distribution of the errors, in the units of the models.
 
         Raises:
-            UserInputError: If a name is no parameter with a continuous range.
+            UserInputError: If a name is not a parameter with a continuous range.
         """
         digest = self.search_space_digest
         deviations: dict[str, float] = self.options["deviations"]

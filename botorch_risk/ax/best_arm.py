@@ -57,7 +57,8 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     has it.
 
     Args:
-        client: Of an experiment with a strategy of this package, and a completed trial.
+        client: The client of an experiment with a strategy of this package and at least one
+            completed trial.
         rule: By the lower confidence bound of the risk, as RAHBO reports, or by its posterior mean.
 
     Warns:

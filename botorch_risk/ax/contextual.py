@@ -126,22 +126,22 @@ class ContextualRiskModel(RobustModel):
             train_X: `n x d_x` decisions.
             train_Y: `n x 1` outcomes.
             train_Yvar: `n x 1` noise variances, if they are known.
-            outcome_transform: Of the outcome; `Standardize` by default.
+            outcome_transform: Applied to the outcome; `Standardize` by default.
             input_transform: `Normalize` of the decisions, as Ax makes it, or None.
             contexts: `n x d_w`, what each decision met.
             every_context: `t x d_w`, all contexts so far.
             context_bounds: The lower and the upper bound of each context, `d_w` pairs.
             risk_measure: Larger is better.
             n_w: Points that stand for the density.
-            seed: Of the points.
+            seed: Seed of the points.
             density_options: Further arguments of `KernelDensityEnvironment`.
 
         Raises:
             BotorchTensorDimensionError: If contexts and bounds do not fit.
             InputDataError: If a context is not finite, or outside the bounds where it is not
                 clipped.
-            ValueError: If `input_transform` is no `Normalize`, or an option of the density out of
-                range.
+            ValueError: If `input_transform` is not a `Normalize`, or an option of the density out
+                of range.
         """
         bounds = torch.as_tensor(context_bounds).to(train_X).mT
         with warnings.catch_warnings():  # a context outside its bounds is outside the unit cube

@@ -35,11 +35,11 @@ class FiniteTableNode(ExternalGenerationNode):
         conditions: Names of the parameters that make a condition.
         contexts: Names of those that make a context.
         risk_measure: Over the contexts; larger is better.
-        weights: Of the contexts, in the order of the product of the parameters' values.
+        weights: Weights of the contexts, in the order of the product of the parameters' values.
         rule: As in `table_search`.
         num_initial: As in `table_search`.
         noise_share: As in `table_search`.
-        seed: Of all that is drawn.
+        seed: Seed of every random draw.
 
     Raises:
         TypeError: If `risk_measure` is not a measure of risk.
@@ -249,7 +249,7 @@ def finite_table(
         rule: How pairs are chosen, as in `table_search`; by default by the risk.
         num_initial: How many pairs are chosen at random at first.
         noise_share: The part of what is unexplained of a pair that is noise, as in `table_search`.
-        seed: Of all that is drawn.
+        seed: Seed of every random draw.
 
     Raises:
         TypeError: If `risk_measure` is not a measure of risk.
@@ -269,7 +269,7 @@ def filled_table(client: Client) -> TableSearch:
     r"""The table of a client with all its outcomes: `recommend()` and `ranking()` follow.
 
     Args:
-        client: Of an experiment whose strategy is `finite_table`.
+        client: The client of an experiment whose strategy is `finite_table`.
 
     Raises:
         AssertionError: Ax's own, if the client has no experiment or no generation strategy.

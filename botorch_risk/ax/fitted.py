@@ -30,7 +30,7 @@ def fitted_adapter(
 
     Args:
         experiment: With a completed trial.
-        generation_strategy: Of this package.
+        generation_strategy: A strategy of this package.
         adapter: A fitted one, which is then returned as it is.
 
     Raises:
@@ -80,7 +80,7 @@ def completed_arms(experiment: Experiment) -> list[tuple[int, Arm]]:
     r"""The arms of completed trials, each with the first trial that it was in.
 
     Args:
-        experiment: Of any strategy.
+        experiment: An experiment with any strategy.
 
     Example:
         >>> from ax.api.client import Client

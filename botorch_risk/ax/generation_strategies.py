@@ -53,7 +53,7 @@ def risk_averse(
         metric: The objective, which is read several times.
         risk_aversion: Weight of the noise variance, >= 0.
         num_initial: The number of trials of the Sobol sequence.
-        seed: Of the sequence and of all draws.
+        seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function, which takes `risk_aversion`.
         acquisition_options: Its further arguments.
         model_options: Further arguments of `MeanVarianceGP`.
@@ -104,10 +104,10 @@ def under_uncertain_context(
         metric: The objective.
         contexts: The bounds of each context, by the name of its tracking metric.
         risk_measure: Larger is better; by default `Expectation()`, as SBO-KDE has it.
-        constraint_risk_measure: Of outcome constraints, `ValueAtRisk(0.1)` for those that hold with
-            probability 0.9; by default the objective's.
+        constraint_risk_measure: The measure of outcome constraints, `ValueAtRisk(0.1)` if they have
+            to hold with probability 0.9; by default the objective's.
         num_initial: The number of trials of the Sobol sequence.
-        seed: Of the sequence and of all draws.
+        seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function; one of BoTorch's sees a model of the risk.
         acquisition_options: Its arguments; by default `beta=4.0`.
         model_options: Further arguments of `ContextualRiskModel`.
@@ -186,12 +186,12 @@ def value_at_risk(
         risk_level: The share of the worst outcomes that value-at-risk leaves aside.
         risk_measure: Another risk, in place of value-at-risk. `select_lacing_value`
             finds lacing values for coherent measures; the other rules take any.
-        constraint_risk_measure: Of outcome constraints; by default the objective's.
+        constraint_risk_measure: The measure of outcome constraints; by default the objective's.
         rule: How one of the lacing values is chosen, as in `select_lacing_value`.
         value_rule: How the context is chosen, as in `strategies.risk_search`: `"lacing"`,
             `"risk_variance"` (`select_value`) or `"outcome_variance"`, the least certain outcome.
         num_initial: The number of trials of the Sobol sequence, over decisions and contexts.
-        seed: Of the sequence and of all draws.
+        seed: Seed of the Sobol sequence and of every other draw.
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
 
     Raises:
@@ -258,10 +258,10 @@ def under_perturbed_inputs(
         deviations: The standard deviation of the error of each parameter, by its name; of a
             log-scaled one in powers of ten.
         risk_measure: Larger is better; by default `Expectation()`.
-        constraint_risk_measure: Of outcome constraints; by default the objective's.
+        constraint_risk_measure: The measure of outcome constraints; by default the objective's.
         n_w: The number of perturbations that stand for the distribution.
         num_initial: The number of trials of the Sobol sequence.
-        seed: Of the sequence and of all draws.
+        seed: Seed of the Sobol sequence and of every other draw.
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
 
     Raises:
@@ -312,7 +312,7 @@ def level_set(
     Args:
         threshold: In units of the objective's metric.
         num_initial: The number of trials of the Sobol sequence.
-        seed: Of the sequence and of all draws.
+        seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function, which takes `threshold`.
         acquisition_options: Its further arguments.
 

@@ -37,11 +37,11 @@ class RiskGenerator(BoTorchGenerator):
         acquisition_options: Its options.
         botorch_acqf_class: The acquisition function.
         botorch_acqf_options: Its options.
-        seed: Of all draws.
+        seed: Seed of every random draw.
         contexts: The tracking metrics that are contexts, in their order.
 
     Raises:
-        ValueError: If the seed is no integer.
+        ValueError: If the seed is not an integer.
 
     Example:
         >>> RiskGenerator(seed=3).seed

@@ -73,7 +73,7 @@ def check_names(experiment: Experiment, generation_strategy: GenerationStrategy)
 
     Args:
         experiment: Of Ax.
-        generation_strategy: Of this package, or any other.
+        generation_strategy: A strategy of this package, or any other.
     """
     for node in generation_strategy._nodes:
         for criterion in node.transition_criteria:
@@ -98,15 +98,15 @@ def after_sobol(
     The sequence goes on until half of its trials are completed, for those who ask ahead.
 
     Args:
-        name: Of the strategy and of its second node.
+        name: The name of the strategy and of its second node.
         spec: The generator.
         num_initial: The number of trials of the sequence, at least 1.
-        seed: Of the sequence.
+        seed: Seed of the Sobol sequence.
         names: `metrics`, `contexts` and `parameters` that the experiment has to have; a request
             for a candidate ends with an error otherwise. See `KnownNames`.
 
     Raises:
-        ValueError: If there is no initial trial, or the seed is no integer.
+        ValueError: If there is no initial trial, or the seed is not an integer.
 
     Example:
         >>> spec = GeneratorSpec(RiskGenerators.RISK)

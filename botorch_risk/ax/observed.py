@@ -39,10 +39,10 @@ def count_name(metric: str) -> str:
 class ObservedAdapter(TorchAdapter):
     r"""Ax's adapter of torch generators, with what was observed next to an outcome.
 
-    Of a metric `y` whose number of readings is the tracking metric `y_count`, arms that come back
-    are one row with all their readings. A mean without a count is a single reading, unless all are:
-    their standard errors, if they have any, are then known noise, as everywhere in Ax. A model that
-    does not learn the noise from counts uses standard errors if all rows have one.
+    If the number of readings of a metric `y` is the tracking metric `y_count`, an arm that is tried
+    again is one row with all its readings. A mean without a count is a single reading, unless all
+    are: their standard errors, if they have any, are then known noise, as everywhere in Ax. A model
+    that does not learn the noise from counts uses standard errors if all rows have one.
 
     Ax stores outcomes with ten decimals. They are rounded to these here, so that an experiment that
     was saved and loaded goes on as if it had not been; a warning says where that matters.
@@ -196,7 +196,7 @@ def with_contexts(
         dataset: Means, `n x 1`.
         contexts: `n x d_w`, NaN where one is missing.
         every: `t x d_w` of all trials, likewise.
-        names: Of the contexts.
+        names: The names of the contexts.
 
     Raises:
         UserInputError: If no row has its contexts.
@@ -242,8 +242,8 @@ def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset
         `ObservedDataset`, or the dataset itself if no count is known.
 
     Raises:
-        UserInputError: If a count is no whole number of at least 1, or a mean of several readings
-            has no standard error.
+        UserInputError: If a count is not a whole number of at least 1, or a mean of several
+            readings has no standard error.
 
     Example:
         >>> X, Y = torch.tensor([[0.0], [1.0], [1.0]]), torch.tensor([[5.0], [2.0], [4.0]])

@@ -40,7 +40,7 @@ class Exp3Criterion(TransitionCriterion):
         inner_node: The name of the node that trials are otherwise from.
         reward_scale: The scale of rewards.
         exploration: A constant rate of EXP3; Algorithm 1's schedule if omitted.
-        seed: Of the draws.
+        seed: Seed of EXP3's draws.
 
     Raises:
         ValueError: If `reward_scale` is unknown or `exploration` is not positive.
@@ -197,10 +197,10 @@ def with_random_exploration(
     experiment that was saved and loaded goes on as it would have.
 
     Args:
-        strategy: Of one objective, such as `risk_averse("purity")`; it is not changed.
+        strategy: A strategy of one objective, such as `risk_averse("purity")`; it is not changed.
         reward_scale: The scale of rewards; see `botorch_risk.bandits.scale_reward`.
         exploration: A constant rate of EXP3; Algorithm 1's schedule if omitted.
-        seed: Of the draws and of the random trials.
+        seed: Seed of EXP3's draws and of the random trials.
 
     Returns:
         The strategy with a node `Random` before its last one.

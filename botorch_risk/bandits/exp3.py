@@ -80,7 +80,8 @@ class Exp3:
         Args:
             arms: The arm that each replicate chose, `R`.
             rewards: What it earned, `R`.
-            probabilities: Of all arms at the time of choice, `R x K`. Gamma may have moved since.
+            probabilities: The probabilities of all arms when the choice was made, `R x K`. Gamma
+                may have changed since.
             gamma: The exploration rate of this update; above 1 it counts as 1.
             rewarded: An optional boolean mask, `R`, of replicates whose choice has a reward; the
                 others keep their weights.

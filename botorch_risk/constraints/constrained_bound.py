@@ -167,7 +167,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""The expected risk of the objective, `batch_shape x m`.
 
         Raises:
-            UnsupportedError: If the objective is no risk over W.
+            UnsupportedError: If the objective is not a risk over W.
         """
         if not isinstance(self.bound, RiskUpperConfidenceBound):
             raise UnsupportedError(

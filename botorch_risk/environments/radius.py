@@ -30,13 +30,13 @@ def bootstrap_radius(
     independent values, no bias of the estimate, and no shift.
 
     Args:
-        ball: Of any radius; its `distance` is used, and bound to the points here.
+        ball: A ball of any radius; only its `distance` is used, bound to the points here.
         observed: Values of W, `t x d_w`.
         contexts: How the distribution is learnt, always on the same points: from an
             `EmpiricalGrid`, or a `KernelDensityEnvironment` of `rule="quadrature"`.
         coverage: Probability, in (0, 1).
         num_resamples: The number of resamples.
-        seed: Of the resamples.
+        seed: Seed of the resamples.
 
     Raises:
         BotorchTensorDimensionError: If `observed` is not `t x d_w`.
@@ -90,7 +90,7 @@ def cross_validated_radius(
         coverage: Probability, in (0, 1).
         groups: The group of each value, `t` whole numbers, two different ones or more.
         num_splits: The number of random halves.
-        seed: Of the halves.
+        seed: Seed of the random halves.
 
     Raises:
         BotorchTensorDimensionError: If `observed` is not `t x d_w`, or `groups` not `t`.

@@ -50,7 +50,7 @@ def fit_gpytorch_mll_closed_form(
         closure: BoTorch's slot for a loss with gradients, which the closed form refuses.
         rough_start: As in `fit_exact_gp`, and so are the next two; pass them by
             `optimizer_kwargs`.
-        max_iterations: The most steps from a start.
+        max_iterations: The maximum number of steps from a start.
         tolerance: The largest entry of the gradient per point of a start that has converged.
 
     Returns:

@@ -111,7 +111,7 @@ def fit_exact_gp(
             grown by a quarter since it last had them, when a hyperparameter has moved by more than
             a factor of 2, or when it has not converged; the best result counts. With no more than
             16 points it is content with one start if repeats tell its noise.
-        max_iterations: The most steps from a start.
+        max_iterations: The maximum number of steps from a start.
         tolerance: The largest entry of the gradient per observed point at which a start has
             converged. At 1e-7 fits from different starts have the same hyperparameters to about as
             much, for one or two evaluations more than at 1e-5. Rounding keeps it above about 1e-4
@@ -120,8 +120,9 @@ def fit_exact_gp(
     Raises:
         BotorchTensorDimensionError: If `observed` does not have the shape of the targets, or
             `previous` has other replicates or other hyperparameters.
-        UnsupportedError: In `torch.inference_mode`, for a model that is no exact Gaussian process,
-            or if restarts or a mask are given for one that the closed form does not support.
+        UnsupportedError: In `torch.inference_mode`, for a model that is not an exact Gaussian
+            process, or if restarts or a mask are given for one that the closed form does not
+            support.
         ValueError: If there are not as many seeds as replicates for restarts, or
             another number is out of its range.
 
@@ -186,7 +187,7 @@ def fit_loss(
             of these data, `R x n`, or None.
         observed: The mask that the user gave, which BoTorch does not accept.
         rougher: The factors from the first start to a second one; None for no second start.
-        num_restarts: As in `fit_exact_gp`, like the other arguments.
+        num_restarts: As in `fit_exact_gp`, and so are the other arguments.
         hope: As in `minimize_rows`, for starts next to one that goes on from a previous fit.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)

@@ -121,7 +121,7 @@ class LogLikelihood:
     r"""The log likelihood of log noise variances for rows of readings and covariances.
 
     Args:
-        covariance: Of the mean, from `Readings.masked`, `rows x n x n`.
+        covariance: Covariance of the mean, from `Readings.masked`, `rows x n x n`.
         data: The readings.
     """
 
@@ -197,7 +197,7 @@ class Mode(NamedTuple):
         pull: `v`, with the mode at `level + C v`, `rows x n`.
         h: The mode, `rows x n`.
         found: Whether the search has ended, `rows`.
-        value: Of the log likelihood and the log prior of `h` without its determinant, `rows`.
+        value: Log likelihood plus log prior of `h`, without its determinant, `rows`.
         likelihood: The likelihood there.
         system: The factors of `I + E C`.
     """
@@ -231,7 +231,7 @@ def find_mode(
     any more, so that it does not depend on the rows beside it.
 
     Args:
-        covariance: Of the mean, from `Readings.masked`, `rows x n x n`.
+        covariance: Covariance of the mean, from `Readings.masked`, `rows x n x n`.
         noise_covariance: `C`, `rows x n x n`.
         data: The readings.
         start: `v` to begin with, `rows x n`.

@@ -173,7 +173,8 @@ def set_gamma_priors(
         second: The second parameter.
         reading: Whether the second parameter is a rate or a scale.
         density_of: Whether it is a density of the logarithm or of the hyperparameter.
-        lower_bound: Of all three, in units of the unit cube and of standardised outcomes.
+        lower_bound: The lower bound of all three, in units of the unit cube and of standardised
+            outcomes.
 
     Raises:
         UnsupportedError: If the kernel has no lengthscale.

@@ -202,11 +202,11 @@ def fit_pseudo_data(
 
     Args:
         model: The model. Its current hyperparameters are the first start.
-        bounds: The bounds of the domain, as of the loss, and so are `num_pseudo` and `points`.
+        bounds: The bounds of the domain; see the loss, also for `num_pseudo` and `points`.
         seeds: One seed for each replicate, the batch flattened, for the points and the restarts.
         observed: An optional boolean mask of the data, `batch_shape x n`.
-        previous: The `optimum` of the last round's fit, as of `fit_exact_gp`, whose rule says when
-            there are other starts too; these end early if they promise little.
+        previous: The `optimum` of the last round's fit, as in `fit_exact_gp`, whose rule decides
+            when other starts are tried too; these end early if they promise little.
 
     Returns:
         What the fit reached, the objective per pseudo-point.

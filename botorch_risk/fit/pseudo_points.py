@@ -74,7 +74,7 @@ def pseudo_points(
     Raises:
         BotorchTensorDimensionError: If a shape does not fit.
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
-        ValueError: If there are fewer pseudo-points than inputs that differ, the bounds are no
+        ValueError: If there are fewer pseudo-points than inputs that differ, the bounds are not a
             box, the design is unknown, or there are fewer or more seeds than replicates.
 
     Example:

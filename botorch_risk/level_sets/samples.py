@@ -48,9 +48,9 @@ def risk_samples(
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
             model.
-        TypeError: If a part is no environment or no measure.
+        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the posterior is not Gaussian, or the model is one of risks already.
-        ValueError: If there is no sample.
+        ValueError: If `num_samples` is below 1.
 
     Example:
         >>> from botorch.models import SingleTaskGP

@@ -164,11 +164,11 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 (Eq. 9). Nothing is learnt about the noise then.
             noise_covar_module: Kernel of the noise process; `fixed_noise.noise_kernel` if omitted,
                 whose lengthscales follow the mean's, and BoTorch's default for the spread.
-            keep_copies: Whether each of several equal readings of a row counts. By default
-                readings that are equal, or differ by less than 1e-4 of the spread of other rows,
-                count once if that is no chance, and a warning names their rows: tables are often
-                filled up with copies. What a rounding instrument reads is no copy. Only where the
-                noise is learnt from `"readings"`, which have to be given, not their summary.
+            keep_copies: Whether each of several equal readings of a row counts. By default readings
+                that are equal, or differ by less than 1e-4 of the spread of other rows, count once
+                if that is no chance, and a warning names their rows: tables are often filled up
+                with copies. What a rounding instrument reads is not a copy. Only where the noise is
+                learnt from `"readings"`, which have to be given, not their summary.
             trim: Leave out readings that are wrong: those more than so many standard deviations
                 from what the others predict, at most 5 % of a replicate's. 5.0 is a good choice.
                 The model is fitted up to twice to find them, while it is built;

@@ -38,7 +38,7 @@ class TrainingData:
         readings: `batch_shape x n x k`, NaN where one is missing; None if they are not known or
             are not used.
         origin: Where in a replicate of the user's `train_Y` each is from, flattened, `m x k`.
-        num_columns: Of the user's `train_Y`.
+        num_columns: The number of columns of the user's `train_Y`.
         rows: Which of the `m` rows of `origin` are in `readings`, `n`.
     """
 

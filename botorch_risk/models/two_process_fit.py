@@ -74,7 +74,7 @@ class TwoProcessFit:
         r"""Fit both processes at once to all readings; called by `fit_exact_gp(model)`.
 
         Args:
-            options: Of `fit_exact_gp`: `previous`, `max_iterations`, `tolerance`.
+            options: Options of `fit_exact_gp`: `previous`, `max_iterations`, `tolerance`.
 
         Raises:
             NotInClosedFormError: If the noise has other evidence, or a part of a process is not

@@ -33,7 +33,7 @@ def without_wrong_readings(
         data: With readings.
         limit: As in `drop_wrong_readings`; nothing is dropped if it is None.
         kind: The class of the model.
-        options: Of the model; of modules, which a fit changes, each fit has copies.
+        options: Options of the model; each fit gets copies of modules, since a fit changes them.
 
     Returns:
         As `drop_wrong_readings`.

@@ -50,7 +50,7 @@ def climb(
         starts: Search points, `rows x d`.
         replicates: The replicate of each row, ascending.
         scale: The units of each replicate's values.
-        max_iterations: The most steps from a start.
+        max_iterations: The maximum number of steps from a start.
 
     Returns:
         The minima of the standardised values with their sign changed.

@@ -76,12 +76,13 @@ def maximize_value_at_risk(
         seeds: One for each of `R` replicates.
         num_starts: Starts of each replicate.
         raw_samples: Sobol points that the starts are chosen from.
-        radius: Of the ball, on the unit cube.
+        radius: Radius of the ball, on the unit cube.
         num_steps: Steps of x, the paper's t_v.
         num_training_steps: Steps of theta for each ball, t_g.
         num_decisions: Draws of x in each step of theta, n_x.
         num_samples: Draws of W in each step of theta, n_z.
-        step_size: Of x, in radii for a slope of 1 (the scale of h around the start) per radius.
+        step_size: Step of x, in radii for a slope of 1 (the scale of h around the start) per
+            radius.
         learning_rate: Of Adam.
         num_final: Draws of W by which the starts and the ends are compared.
 
@@ -208,8 +209,8 @@ class _Networks:
 
     Attributes:
         parameters: Weights and biases of the three layers, `R x S x ...` each.
-        shift: Of the values of the network, `R x S x 1`.
-        scale: Of the values of the network, `R x S x 1`.
+        shift: Offset of the network's values, `R x S x 1`.
+        scale: Scale of the network's values, `R x S x 1`.
     """
 
     parameters: list[Tensor]

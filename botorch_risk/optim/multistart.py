@@ -72,9 +72,9 @@ def optimize_acqf_replicates(
         discrete_dims: Ordered columns with a list of values, from columns to values.
         cat_dims: Columns of categories, from columns to values, which have no order.
         eta: The inverse temperature of the Boltzmann rule.
-        max_iterations: The most steps from a start.
-        batch_limit: The most points to evaluate in one call, all replicates together. Default:
-            8,192 on a CPU, 2^20 on a GPU.
+        max_iterations: The maximum number of steps from a start.
+        batch_limit: The maximum number of points to evaluate in one call, all replicates together.
+            Default: 8,192 on a CPU, 2^20 on a GPU.
         raw_points: Points within the bounds to choose the starts from, `R x n x d`, in place of
             Sobol points; `raw_samples` then has no part.
 

@@ -60,8 +60,8 @@ class PointwiseEvaluator:
         acqf: The acquisition function.
         box: Bounds, `2 x d`; their dtype and device are those of the points.
         num_replicates: The number `R` of replicates.
-        batch_limit: The most points to evaluate in one call, all replicates together. Default: as
-            `_POINTS` says of the device.
+        batch_limit: The maximum number of points to evaluate in one call, all replicates together.
+            Default: as `_POINTS` says of the device.
         discrete: Columns with a list of values; search points hold their indices.
 
     Raises:

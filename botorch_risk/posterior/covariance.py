@@ -106,7 +106,7 @@ class HeldBlocks:
     r"""Blocks of a dense covariance, as views if possible.
 
     Attributes:
-        covariance: Of the domain.
+        covariance: The covariance of the domain.
         rows: `B x m` rows of the domain; `None` for all in order.
         columns: `B x a` rows of the domain; `None` for all in order.
     """

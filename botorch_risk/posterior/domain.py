@@ -56,7 +56,7 @@ class DomainPosterior:
         domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
         dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
         posterior_transform: A scalarization of the one output (BoTorch's sign).
-        max_bytes: The most memory that the dense covariance may use.
+        max_bytes: The maximum memory that the dense covariance may use.
         observed: A boolean mask of the rows of the model's data that are samples,
             `batch_shape x n`; all by default. Others do not enter `num_samples` and the range.
 

@@ -56,7 +56,7 @@ def outcome_moments(X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Ten
 
     Args:
         X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
-        cache: Of a model whose kernel and units are known.
+        cache: The cache of a model whose kernel and units are known.
         floor: The least variance, before the units of the outcome.
 
     Returns:

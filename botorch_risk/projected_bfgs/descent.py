@@ -111,12 +111,12 @@ def minimize_rows(
         start: `rows x p`. Moved into the box if it lies outside.
         lower: Lower bounds, broadcastable to `rows x p`.
         upper: Upper bounds, likewise. Equal bounds fix a coordinate.
-        max_iterations: The most accepted steps of a row.
+        max_iterations: The maximum number of accepted steps of a row.
         gradient_tolerance: A row has converged when no entry of its projected gradient exceeds it
             and the metric expects no more decrease than `decrease_tolerance`.
         relative_tolerance: A row has also converged when each of two steps changed its value by
             less than this times `max(1, |value|)`.
-        max_step: The most that a coordinate may move in one step.
+        max_step: The largest move of a coordinate in one step.
         precision: The relative rounding error of the objective; a row has also converged when the
             decrease to be expected lies below it.
         decrease_tolerance: What a step may still promise: if a function falls off as an

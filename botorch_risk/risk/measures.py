@@ -60,7 +60,7 @@ class RiskMeasure(ABC):
 
         Raises:
             BotorchTensorDimensionError: If the weights do not broadcast to the values.
-            InputDataError: If no row is finite, the values are no floating-point numbers, or the
+            InputDataError: If no row is finite, the values are not floating-point numbers, or the
                 weights are not probabilities.
         """
         values, weights = as_tensor("values", values), as_tensor("weights", weights)
@@ -360,7 +360,7 @@ class ConditionalValueAtRisk(RiskMeasure):
 
     Args:
         risk_level: Lower-tail probability in (0, 1). BoTorch's `CVaR(alpha)` is the mean of the
-            lowest 1 - alpha: `risk_level = 1 - alpha`. Warnings and errors as of `ValueAtRisk`.
+            lowest 1 - alpha: `risk_level = 1 - alpha`. For warnings and errors see `ValueAtRisk`.
 
     Example:
         >>> values, weights = torch.tensor([3.0, 1.0, 2.0, 4.0]), torch.full((4,), 0.25)

@@ -77,8 +77,8 @@ class MinimaxApproximation(RiskMeasure):
         r"""The measure over the points of an environment, whose kernel matrix is factored once.
 
         A measure that is bound to these points already stays as it is, also under another radius
-        (`dataclasses.replace`), so that a loop over one grid factors the matrix once. Errors as of
-        `MaximumMeanDiscrepancyBall.bind`.
+        (`dataclasses.replace`), so that a loop over one grid factors the matrix once. For errors
+        see `MaximumMeanDiscrepancyBall.bind`.
         """
         points = environment.points
         if mmd.same_points(self._points, points):

@@ -89,7 +89,7 @@ class _Pairs:
 
         Args:
             costs: `k x rows x n_w`; k is 1 or the number of matrices.
-            price: Of a unit of distance, `k x rows x 1`.
+            price: The price of a unit of distance, `k x rows x 1`.
         """
         distances = self.distances.reshape(-1, *self.shape[-2:])
         n_w, parts = costs.shape[-1], []

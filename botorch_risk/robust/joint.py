@@ -62,7 +62,7 @@ class Block:
     def samples(self, base: Tensor) -> Tensor:
         r"""Samples made of normal numbers; the same tensor if these are the same as before.
 
-        Of `base: sample_shape x ... x at least N` the first `N` count.
+        Only the first `N` columns of `base: sample_shape x ... x at least N` are used.
         """
         own = base[..., : len(self.points)]
         if own.is_inference():  # such a tensor does not tell whether it was written to

@@ -97,7 +97,7 @@ class RobustModel(ModelOfRisks):
         model: A fitted model of (x, w), or of x for environments that perturb x. Its input
             transforms must keep the number of points.
         reductions: One for each output of this model.
-        memory_limit: The most memory that a joint distribution may use, in GiB.
+        memory_limit: The maximum memory that a joint distribution may use, in GiB.
 
     Raises:
         TypeError: If a part is not an environment or a risk measure.
@@ -176,9 +176,9 @@ class RobustModel(ModelOfRisks):
             X: Decisions, `batch_shape x q x d_x`.
             output_indices: Which risks; all if omitted.
             observation_noise: Must be `False`: a risk is not observed.
-            posterior_transform: Of the outcomes at every (x, w), before their risk: with
-                BoTorch's weight of -1 the risk is that of the negative outcome. For underlying
-                models with one output.
+            posterior_transform: Applied to the outcomes at every (x, w), before their risk is
+                taken: with BoTorch's weight of -1 it is the risk of the negative outcome. Only for
+                underlying models with one output.
 
         Raises:
             BotorchTensorDimensionError: If decisions and environments do not make the inputs of the

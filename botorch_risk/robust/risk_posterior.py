@@ -64,7 +64,7 @@ class RiskPosterior(TransformedPosterior):
     few percent of the standard deviation.
 
     Args:
-        posterior: Of `q n_w` outcomes of each entry of the batch.
+        posterior: The posterior of the `q n_w` outcomes in each entry of the batch.
         columns: The risks.
         weights: For each risk, the weights of the decisions that are not shared.
         q: The number of decisions, with those that are shared.

@@ -69,7 +69,7 @@ def robust(
             `InputPerturbation` and `AppendFeatures` count, if made of a tensor.
         risk_measure: One for all objectives, or one each; larger is better. BoTorch's count if
             their `n_w` is the number of values, all of equal weight.
-        constraints: What has to hold under a risk.
+        constraints: Constraints that have to hold under a risk.
         objectives: Which outcomes of the model are to be large. Default: all that have no
             constraint.
         memory_limit: The most memory, in GiB, that one joint distribution may use.

@@ -51,7 +51,7 @@ def regret_samples(
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
             model.
-        TypeError: If a part is no environment or no measure.
+        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the likelihood is not Gaussian, or the model is one of risks already.
         ValueError: If a number of samples is out of its range.
 

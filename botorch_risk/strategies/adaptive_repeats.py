@@ -222,8 +222,9 @@ class AdaptiveRepeats(Method):
     Args:
         rule: How a point and the number of its readings are chosen.
         reporting: The model, the weights and the reporting rule.
-        budget: The most readings of a replicate, the initial design included; None for no end.
-            Readings count once they are told, however many were asked for; missing ones do not.
+        budget: The maximum number of readings of a replicate, the initial design included; None for
+            no end. Readings count once they are told, however many were asked for; missing ones do
+            not.
 
     Raises:
         UnsupportedError: If the reporting rule needs bounds that were recorded.
@@ -358,8 +359,8 @@ def adaptive_repeats(
         moving_cost: What it costs to start at a new point, in units of `reading_cost`'s, >= 0.
         returning_cost: What it costs to start again at a measured point, >= 0.
         reading_cost: What a reading costs, > 0.
-        budget: The most readings of a replicate, the initial design included; it asks for NaN
-            once as many were told. None for no end.
+        budget: The maximum number of readings of a replicate, the initial design included; it asks
+            for NaN once as many were told. None for no end.
         rule: Another way to choose the point and the number of readings, to which the numbers and
             costs above do not apply.
         beta: Squared width of the bound of f, for the report.

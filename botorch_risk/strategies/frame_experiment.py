@@ -49,7 +49,7 @@ class FrameExperiment:
             labels in the order of their codes. Its distribution is learnt, unless `options` have
             an `environment`.
         units: Units of columns, by name, for messages.
-        seed: Of all that is drawn.
+        seed: Seed of every random draw.
         options: Further arguments of the strategy.
 
     Raises:
@@ -147,7 +147,7 @@ class FrameExperiment:
             InputDataError: If a column is missing, unknown or there twice, a label is unknown, a
                 number is outside its range or off its step, or a reading is not a number; or if
                 the readings are of no use to the method.
-            TypeError: If it is no DataFrame.
+            TypeError: If it is not a DataFrame.
         """
         layout = self._layout
         check_names(frame, layout.names)

@@ -35,7 +35,7 @@ class FrameLayout:
     Args:
         parameters: What is set.
         contexts: What is noted with the outcome and not set.
-        signs: Of each outcome, -1 where it is minimised, since strategies maximise.
+        signs: -1 for an outcome that is minimised, since strategies maximise; otherwise 1.
         domain: The settings that there are, `|D| x d`; None for a box of them.
     """
 

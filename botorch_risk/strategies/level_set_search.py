@@ -192,7 +192,7 @@ def level_set_search(
         options: Further arguments of `EnvironmentRisk`, such as `model`.
 
     Raises:
-        TypeError: If a part is no environment, no risk measure or no level.
+        TypeError: If a part is not an environment, a risk measure or a level.
         UnsupportedError: If w is to be chosen although its distribution is learnt.
         ValueError: If a number is out of its range.
 

@@ -303,7 +303,7 @@ class Method(ABC):
     def recommend(self, view: View) -> Tensor:
         r"""The decision to recommend if the experiment ended now, `R x d_x`.
 
-        Of several objectives, a set of decisions, `R x p x d_x`, NaN where one has fewer.
+        With several objectives it is a set of decisions, `R x p x d_x`, padded with NaN.
         """
 
     def classify(self, view: View) -> Classification:

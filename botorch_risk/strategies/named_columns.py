@@ -24,7 +24,7 @@ class NamedColumn:
         upper: The largest number.
         step: The step from `lower` to `upper`; None if any number is allowed.
         labels: What takes the place of numbers, without an order.
-        unit: Of the numbers, for messages.
+        unit: The unit of the numbers, for messages.
     """
 
     name: str
@@ -171,7 +171,7 @@ def check_names(frame: Any, expected: Sequence[str], allowed: Sequence[str] = ()
 
     Raises:
         InputDataError: If a name is missing, unknown or there twice.
-        TypeError: If it is no DataFrame.
+        TypeError: If it is not a DataFrame.
     """
     if not (hasattr(frame, "columns") and hasattr(frame, "index")):
         raise TypeError(f"Expected a DataFrame. Got {type(frame).__name__}.")

@@ -55,7 +55,7 @@ class ObjectiveRisks:
     r"""What is believed of the risks of several objectives.
 
     Args:
-        model: Of all outcomes, the objectives first.
+        model: The model of all outcomes, the objectives first.
         bounds: The confidence bounds of the risk of each objective.
         constraints: The confidence bounds of the constraints, if there are any.
     """
@@ -283,7 +283,7 @@ class HypervolumeImprovement:
         num_samples: Samples of the risks.
 
     Raises:
-        ValueError: If there is no sample.
+        ValueError: If `num_samples` is below 1.
 
     Example:
         >>> HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
@@ -301,7 +301,7 @@ class HypervolumeImprovement:
         r"""The acquisition function; evaluated decisions are pruned.
 
         Args:
-            model: Of the risks of decisions.
+            model: The model of the decisions' risks.
             X_baseline: Evaluated decisions, `n x d_x`.
             options: `X_pending`, `objective` and `constraints`.
         """
@@ -367,7 +367,7 @@ def pareto_search(
         seeds: One seed per replicate.
         environment: The distribution of W, or of the perturbation of the decision;
             `ObservedContexts` if it is learnt.
-        risk_measure: Of all objectives, or one for each; larger is better.
+        risk_measure: One measure for all objectives, or one for each; larger is better.
         num_objectives: How many. Default: as many as there are measures, 2 for a single one.
         reference_point: A value of each risk, in its units; only what is above all of them counts.
             Needed unless `acquisition` is given.
@@ -385,7 +385,7 @@ def pareto_search(
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
 
     Raises:
-        TypeError: If a part is no environment or no risk measure.
+        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If w is to be chosen although it perturbs the decision.
         ValueError: If the numbers of measures, objectives and reference values do not match, or a
             number is out of its range.

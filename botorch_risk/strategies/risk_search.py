@@ -64,7 +64,8 @@ class MonteCarloDecision:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
             last two where `robust` has them; such as `qLogNoisyExpectedImprovement`. A class is
             given an objective in standard deviations, so that its smoothing has no unit.
-        risk_measure: Of the objectives, or one for each; or a schedule, `risk_measure(t, d_w)`.
+        risk_measure: One measure for all objectives, or one for each; or a schedule,
+            `risk_measure(t, d_w)`.
         constraints: What has to hold.
         max_iterations: Iterations of the acquisition optimiser.
         reduce: From a model, an environment, the measure and the constraints to what the
@@ -138,7 +139,7 @@ def in_spreads(
     BoTorch smooths an improvement by a constant that has a unit: 1e-6 of the objective.
 
     Args:
-        model: Of risks.
+        model: A model of risks.
         X: Evaluated decisions, `n x d_x`.
         objective: From samples of the risks to the objective. Default: the first risk.
     """
@@ -158,7 +159,7 @@ def spreads_of_risks(model: Any, X: Tensor, objective: Callable[[Tensor], Tensor
     r"""The standard deviation of the posterior mean over decisions; 1 where it is constant.
 
     Args:
-        model: Of risks.
+        model: A model of risks.
         X: Decisions, `n x d_x`.
         objective: From risks `n x m` to values `n` or `n x m'`.
     """
@@ -319,7 +320,7 @@ def risk_search(
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The distribution of W, or of the perturbation of the decision.
-        risk_measure: Of the first outcome; larger is better. Or a schedule of measures,
+        risk_measure: The measure of the first outcome; larger is better. Or a schedule of measures,
             `risk_measure(t, d_w)`.
         constraints: What has to hold, for outcomes of number 0, 1, and so on. A constraint under
             `ObservedContexts` holds under the distribution that the objective has learnt.
@@ -351,7 +352,7 @@ def risk_search(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If a part is no environment or no risk measure.
+        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If w is to be chosen although its distribution is learnt, or although it
             perturbs the decision and there are constraints.
         ValueError: If a number is out of its range, or both `acquisition` and `choose` are given.

@@ -382,7 +382,7 @@ def as_box(name: str, bounds: Tensor) -> Tensor:
 
     Raises:
         BotorchTensorDimensionError: If it is not `2 x d`.
-        TypeError: If it is no tensor, and no array or list of numbers.
+        TypeError: If it is not a tensor, an array or a list of numbers.
         ValueError: If it is reversed or not finite.
     """
     bounds = as_data(bounds, name)

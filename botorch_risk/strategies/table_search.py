@@ -229,7 +229,7 @@ class TableSearch:
         r"""Continues from `state_dict()` of a search that was built with the same arguments.
 
         Raises:
-            ValueError: If it is no state, or has other arguments; nothing is changed then.
+            ValueError: If it is not a state, or has other arguments; nothing is changed then.
         """
         try:
             built = dict(state["arguments"])
@@ -356,7 +356,7 @@ def table_search(
             `"outcome_variance"`, `"random_context"` or `"random_pair"`. Default: by the risk, the
             knowledge gradient for the expectation, lacing for the worst case, otherwise the
             reduction of the variance of the risk (`rule_for`).
-        seed: Of all that is drawn.
+        seed: Seed of every random draw.
         num_initial: How many pairs are chosen at random at first, from pairs never tried.
         noise_share: The part, in [0, 1], of what is left unexplained of a pair that is noise of the
             reading; what is not would come again in a second reading.

@@ -463,7 +463,7 @@ def truvar(
             model that is known.
         dense: Whether the posterior holds the covariance of the domain.
         num_initial: The number of random points at the start; a model that is fitted needs several.
-        batch_size: The most points of a later round.
+        batch_size: The maximum number of points in a later round.
         anywhere: Whether samples and recommendations may lie between the points of the domain, in
             the box round it. The sets stay on the domain, which should then be a grid, or
             points as dense as one.

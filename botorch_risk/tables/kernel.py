@@ -38,7 +38,7 @@ class TableReadings:
     r"""What was observed, in `R` replicates of one size.
 
     Args:
-        conditions: Of which the pairs are made; they are taken to the device of `Y`.
+        conditions: The rows of the pairs; they are moved to the device of `Y`.
         contexts: The values of W, likewise.
         pairs: `R x n` pairs, `condition * n_w + context`.
         Y: `R x n` outcomes.
@@ -112,8 +112,8 @@ def fit_table(readings: TableReadings, previous: FittedTable | None = None) -> F
     r"""Maximise the marginal likelihood with its priors, replicate by replicate.
 
     Args:
-        readings: Of each replicate.
-        previous: Of almost the same readings, to start from.
+        readings: The readings of each replicate.
+        previous: Hyperparameters of almost the same readings, to start from.
 
     Example:
         >>> conditions, contexts = Factors.of(["a", "b", "c"]), Factors.of(["u", "v"])

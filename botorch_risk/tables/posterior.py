@@ -47,8 +47,8 @@ class TablePosterior:
         r"""The posterior of readings; rows of hyperparameters share the readings of one replicate.
 
         Args:
-            readings: Of `R` replicates, or of one.
-            hyperparameters: Of `R` rows.
+            readings: The readings of `R` replicates, or of one.
+            hyperparameters: Those of `R` rows.
             conditions: The `m` conditions of interest, which are then all that there are; the
                 readings of others count. All by default.
         """

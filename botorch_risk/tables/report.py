@@ -52,7 +52,7 @@ def report_risks(
     probabilities linearise the risks in the outcomes.
 
     Args:
-        readings: Of one replicate.
+        readings: The readings of one replicate.
         fitted: Their hyperparameters.
         risk_measure: Bound to the contexts.
         weights: `n_w` probabilities of the contexts.

@@ -43,7 +43,7 @@ class TableBelief:
     r"""What is believed of the risks of the conditions.
 
     Args:
-        posterior: Of the outcomes.
+        posterior: The posterior of the outcomes.
         risk_measure: Bound to the contexts.
         weights: The probabilities of the contexts, `n_w`.
         free: The pairs that may be read, `R x n_x x n_w`.
@@ -131,7 +131,7 @@ def choose_plate(
     r"""Choose pairs one after the other, each as if the ones before had been read.
 
     Args:
-        belief: Of `R` replicates, with at least `q` free pairs each.
+        belief: The belief of `R` replicates, each with at least `q` free pairs.
         rule: How to choose.
         q: The number of pairs.
         generators: One for each replicate.
@@ -211,8 +211,8 @@ def _largest(value: Tensor, upper: Tensor) -> Tensor:
 def largest_bound(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""The condition of the largest upper bound of the risk, `R`.
 
-    Of those that are equal the largest mean bound decides, and then a lottery: untried conditions
-    are often equal, and the order of a table may say which are good.
+    Ties go to the largest mean bound, then to chance: untried conditions often tie, and the order
+    of a table may give away which are good.
     """
     lower, upper = belief.bounds
     bound = belief.risk_measure.bounds(lower, upper, belief.weights)[1]

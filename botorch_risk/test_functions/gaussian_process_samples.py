@@ -30,7 +30,7 @@ class GaussianProcessSample(FiniteDomainProblem):
             replicates, `values: R x |D|`.
         noise: As in `FiniteDomainProblem`.
         side: The number of grid points along an input, >= 2.
-        lengthscale: Of the kernel, > 0.
+        lengthscale: The kernel's lengthscale, > 0.
 
     Raises:
         ValueError: If `side`, `lengthscale` or a noise variance is out of its range, or a seed

@@ -36,7 +36,7 @@ class RiskMeasureCase(Case):
     r"""A measure of risk; see `check_risk_measure`.
 
     Args:
-        threshold: Of a share of the outcomes, which has no unit, where it is set.
+        threshold: The threshold of a share of outcomes, which has no unit; otherwise None.
     """
 
     measure: Any

@@ -146,7 +146,8 @@ def ask_tell(
         optimizer: Makes the optimiser, `optimizer(box, seed)`; `box.bounds` are `2 x d_x`.
         risk_measure: What is recommended by, beside an environment; larger is better.
         w_is_chosen: Whether the optimiser chooses w as well; it knows the outcome alone, no risk.
-        options: Of what recommends, `EnvironmentRisk`, or `RandomPoints` without an environment.
+        options: Options of the part that recommends: `EnvironmentRisk`, or `RandomPoints` without
+            an environment.
 
     Example:
         >>> class Middle:

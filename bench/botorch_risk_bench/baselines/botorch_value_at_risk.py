@@ -49,7 +49,8 @@ class Query:
     r"""Arguments of an acquisition function of BoTorch, for one replicate.
 
     Args:
-        model: Of decisions, with `n_w` values of W appended to each; conditioned, of pairs.
+        model: A model of decisions, with `n_w` values of W appended to each; once conditioned, a
+            model of pairs.
         visited: The decisions with an outcome, `n x d_x`.
         pending: Pairs under evaluation, `pick x d`; None if there are none.
         objective: BoTorch's value-at-risk over the appended values.

@@ -64,7 +64,7 @@ def log_ei(
     r"""The acquisition function of a round.
 
     Args:
-        model: Of risks.
+        model: A model of risks.
         X_baseline: The evaluated decisions, `n x d_x`.
         X_pending: Decisions under evaluation, `n' x d_x`.
         objective: From samples of the risks to the objective. Default: the only risk.

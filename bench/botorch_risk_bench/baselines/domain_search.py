@@ -107,7 +107,7 @@ class TakeBest(Sampler):
     levels, all samples are taken at the initial one. Costs are paid, and have no part in the score.
 
     Args:
-        score: Of the points.
+        score: The score of the points.
         anywhere: Whether to sample between the points of the domain too, in the box round it,
             one point a round.
     """
@@ -168,7 +168,7 @@ def take_best(
         levels: Noise levels, of which `initial_level` alone is used.
         cost: What a sample costs.
         initial_level: The noise level of all points.
-        batch_size: The most points of a later round.
+        batch_size: The maximum number of points in a later round.
         anywhere: Whether samples and recommendations may lie between the points of the domain.
         options: Further arguments of `SampleDomain`: `model`, `estimator`, `refit_every`, `dense`.
     """
@@ -356,7 +356,7 @@ class RegretReductionAnywhere:
     r"""The same of samples at any points, where the recommended points stay on the domain.
 
     Attributes:
-        posterior: Of `R` replicates.
+        posterior: The posterior of `R` replicates.
         noise: `R x 1` noise variances of a sample.
         columns: `R x c` points that may be recommended.
         decided: `R x 1`, where the variance is the score.

@@ -27,7 +27,7 @@ _ROUGHNESS = 1e-6
 @documented(
     "risk_aversion=1.0, num_initial=4",
     2,
-    min_repeats="The least number of readings, at least 1.",
+    min_repeats="The smallest number of readings, at least 1.",
     max_repeats="The largest number of readings.",
     options="Further arguments of `adaptive_repeats`.",
 )

@@ -86,14 +86,14 @@ class Report:
     Args:
         kind: The kind of its strategy.
         rows: The new rounds, seed by seed.
-        seconds: Of each new round by its number: asking, evaluating, telling.
+        seconds: Times of each new round by its number: asking, evaluating, telling.
         last_round: The last round that is completed.
         state: The strategy's state then, as JSON.
         failure: Why the block has failed, if it has.
         refused: Why this worker refuses the campaign, if it does.
         host: The machine and its processor.
         cpu_seconds: The CPU time that the process has spent on this report.
-        peak_bytes: The most memory that the process has had so far.
+        peak_bytes: The maximum memory that the process has had so far.
     """
 
     block: Block

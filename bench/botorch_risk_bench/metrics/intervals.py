@@ -183,7 +183,7 @@ def format_with_error(mean: float, error: float) -> str:
 def note_on_comparisons(number: int) -> str:
     r"""Write the note below a table of differences: their number, each with its own interval.
 
-    Of twenty differences that are all 0, one interval of 95 % misses the 0 on average.
+    If twenty true differences are all 0, one 95 % interval misses 0 on average.
     """
     if number == 1:
         return "1 comparison."

@@ -45,7 +45,7 @@ class ClassifierTuning(SimulatedTestProblem, ABC):
             features: The table, `num_rows x num_features`; a table of scikit-learn's if omitted,
                 which the class names.
             labels: The class of each row, `num_rows`.
-            seed: Of the split and of the classifier.
+            seed: Seed of the split and of the classifier.
 
         Raises:
             InputDataError: If only one of the table and the labels is given, or they do not match.

@@ -28,7 +28,7 @@ class LunarLanding(SimulatedTestProblem):
 
         Args:
             num_terrains: How many flights a point is averaged over.
-            seed: Of the first terrain; the others follow.
+            seed: Seed of the first terrain; the others follow from it.
         """
         if num_terrains < 1:
             raise ValueError(f"Expected at least one terrain. Got {num_terrains=}.")

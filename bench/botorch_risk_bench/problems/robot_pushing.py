@@ -127,7 +127,7 @@ def place_of_rest(r_x: float, r_y: float, duration: float) -> tuple[float, float
 
     Args:
         r_x: The first coordinate of the hand's start.
-        duration: Of the push, in units of 0.1 s.
+        duration: Duration of the push, in units of 0.1 s.
     """
     distance = math.hypot(r_x, r_y)
     if distance == 0.0:

@@ -55,8 +55,8 @@ def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int
 
     Args:
         averse: Mean and standard deviation of what a risk-averse method recommends, `R x 2`.
-        neutral: Of what the risk-neutral one recommends, `R x 2`.
-        unit: Of both, with a space before it if there is to be one.
+        neutral: Scores of the risk-neutral recommendations, `R x 2`.
+        unit: The unit of both, with a leading space if needed.
         digits: After the decimal point.
     """
     price, less_risk = (
@@ -90,7 +90,8 @@ def plot_frontier(
 
     Args:
         possible: Mean and standard deviation of many decisions, `n x 2`.
-        reported: Of the recommended decisions, `R x 2` for each label, in the order of the colours.
+        reported: Scores of the recommended decisions, `R x 2` for each label, in the order of the
+            colours.
     """
     for scores in (possible, *reported.values()):
         if scores.dim() != 2 or scores.shape[-1] != 2:

@@ -193,7 +193,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         lower index.
 
         Args:
-            q: The most points to choose.
+            q: The maximum number of points to choose.
 
         Raises:
             ValueError: If a cost is not finite and > 0.

@@ -120,7 +120,7 @@ def cost_bounds(
     until both hold. `eta_(0)` is infinite: there is one epoch at least.
 
     Args:
-        values: Of the function, `|D|`.
+        values: Values of the function, `|D|`.
         covariance: The prior covariance, `|D| x |D|`, of variance 1 at most.
         noise: Noise variances, `|D|` or `|D| x K`, as for `covering_cost`.
         cost: Costs, of the same shape.

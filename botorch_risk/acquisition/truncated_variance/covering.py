@@ -255,7 +255,7 @@ def top_candidates(
         A mask `batch_shape x |D|`, ties to the lower index; fewer points where the mask has fewer.
 
     Raises:
-        BotorchTensorDimensionError: If `within` is no mask of the domain.
+        BotorchTensorDimensionError: If `within` is not a mask of the domain.
         ValueError: If the score is not known, or a number is out of its range.
 
     Example:

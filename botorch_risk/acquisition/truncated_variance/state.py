@@ -125,7 +125,7 @@ class TruncatedVarianceState:
         monotone: Whether `M_t` only shrinks. Otherwise D stands for `M_{t-1}` in Eqs. (5) to (7),
             and the sets are formed from scratch.
         domain_size: The `|D|` of `beta_(i)`.
-        fingerprint: Of the domain.
+        fingerprint: A fingerprint of the domain.
         unclassified: `batch_shape x |D|`, `M_t`: potential maximisers, or points that are not
             classified. With a relative level, also classified points that may be the maximum.
         high: `batch_shape x |D|`, `H_t`.
@@ -190,8 +190,8 @@ class TruncatedVarianceState:
         Args:
             domain: `|D| x d`, or `R x |D| x d`.
             goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
-            a: Of `beta_(i) = a log(|D| t_(i)^2)`; the paper's 0.5 to maximise and 1 for level sets
-                by default.
+            a: Factor in `beta_(i) = a log(|D| t_(i)^2)`; by default the paper's 0.5 to maximise and
+                1 for level sets.
             eta: The first target in units of the prior standard deviation; 0 is pure variance
                 reduction.
             r: The factor from one target to the next.
@@ -392,7 +392,7 @@ def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
 
     Args:
         state: After its last update.
-        posterior: Of that update.
+        posterior: The posterior of that update.
 
     Raises:
         InputDataError: If the posterior is of another domain.

@@ -27,7 +27,7 @@ class ContextDistributionPlot(FittedAnalysis):
 
     The DataFrame has one row for each point of the curves and for each observed context:
         - context: Its name
-        - value: Of the context
+        - value: The value of the context
         - density: At this value, in units of one over the context
         - sampled: Whether it was observed
         - trial_index: Where it was; -1 on the curves

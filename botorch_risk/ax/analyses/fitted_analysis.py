@@ -145,7 +145,7 @@ class Fitted:
 
     Args:
         experiment: With data.
-        adapter: Of a strategy of this package.
+        adapter: The adapter of a strategy of this package.
         metric: The name of a metric.
     """
 
@@ -192,7 +192,7 @@ class FittedAnalysis(Analysis, ABC):
 
         Args:
             experiment: With a completed trial.
-            generation_strategy: Of this package.
+            generation_strategy: A strategy of this package.
             adapter: A fitted one, in place of the strategy's.
 
         Raises:

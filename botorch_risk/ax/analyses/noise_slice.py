@@ -60,7 +60,8 @@ class NoiseSlicePlot(FittedAnalysis):
         Args:
             parameter_name: The parameter on the x-axis.
             metric_name: A metric that is read several times; by default the objective.
-            fixed_values: Of other parameters; by default as in the arm that `best_arm` recommends.
+            fixed_values: Values of the other parameters; by default as in the arm that `best_arm`
+                recommends.
         """
         super().__init__(metric_name)
         self.parameter_name = parameter_name

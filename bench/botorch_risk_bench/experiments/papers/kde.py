@@ -101,7 +101,7 @@ def fitted_discrepancy(
 ) -> RiskUpperConfidenceBound:
     r"""DRBO-MMD's minimax approximation, with the kernel of the fitted process.
 
-    Of two points with the same x, which a stationary kernel does not see.
+    It compares points with the same x, which a stationary kernel does not see.
     """
     d_x = model.train_inputs[0].shape[-1] - environment.points.shape[-1]
 
