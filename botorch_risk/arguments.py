@@ -1,6 +1,6 @@
 r"""Convert the arrays that users pass to tensors, and check arguments before anything is built.
 
-NaN passes every `if number < limit: raise`, so each check here tests for what is right.
+NaN passes every `if number < limit: raise`, so each check here tests for valid values.
 """
 
 import collections.abc

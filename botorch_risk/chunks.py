@@ -1,10 +1,8 @@
-r"""Sizes of the blocks that large computations work on.
-
-No result depends on them. A batch of replicates, points and environmental values multiplies to
-tensors that do not fit in memory, and that are slow long before: on a CPU a block that leaves the
-core's cache costs up to three times as much per entry. On a GPU a small block leaves most of it
-idle, and only its memory is a limit. Each computation that works in blocks therefore has two sizes:
-that of a CPU was measured, that of a GPU is a bound on its memory.
+r"""Block sizes of large computations. No result depends on them. Replicates, points and
+environmental values multiply to tensors that do not fit in memory and are slow long before that: on
+a CPU a block that leaves the core's cache costs up to three times as much per entry. On a GPU a
+small block leaves most of it idle, and only its memory is a limit. Each computation that works in
+blocks therefore has two sizes: that of a CPU was measured, that of a GPU is a bound on its memory.
 """
 
 from collections.abc import Callable
@@ -18,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class ChunkSize:
-    r"""The number of entries in a block; each use says entries of what.
+    r"""The number of entries in a block; each use says which entries.
 
     Args:
         cpu: On a CPU, where the block should stay in a core's cache.
@@ -61,7 +59,7 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
 
 
 class _Chunked(torch.autograd.Function):
-    r"""Keeps one gradient row for each point of each replicate."""
+    r"""Keep one gradient row for each point of each replicate."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-r"""What one reading says of the risks of decisions that are compared."""
+r"""Predict what one reading would say about the risks of the compared decisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**26)
 
 
 class RiskLookahead(PointwiseAcquisitionFunction):
-    r"""A score of one reading, by what it says of the risks of decisions that are compared.
+    r"""Score one reading by what it would say about the risks of the compared decisions.
 
         s_p(x, w) = q_p' k_n((x_p, W), (x, w)) / sqrt( k_n((x, w), (x, w)) + noise )
 
@@ -47,10 +47,10 @@ class RiskLookahead(PointwiseAcquisitionFunction):
     of the decision `x_p` by the slope `s_p`, where `q_p` is the gradient of `a_p` in the mean.
     Exactly so for a risk that is linear in the outcomes. A subclass scores the slopes.
 
-    If w can be chosen, a decision is scored at the w of `best_value`; otherwise by the score
+    If w can be chosen, a decision is scored at the w of `best_value`; otherwise its score is
     averaged over W. Building the object evaluates the measure `num_samples P` times, which is slow
-    for a ball in maximum mean discrepancy, where each is a program of its own. Single-outcome,
-    q = 1: use `sequential=True`, where pending readings count as outcomes at the model's own mean.
+    for a ball in maximum mean discrepancy, as each evaluation solves a program. Single-outcome, q =
+    1: use `sequential=True`, where pending readings count as outcomes at the model's own mean.
 
     Args:
         model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an
@@ -63,8 +63,8 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
-            model, or there is one compared decision.
+        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
+            model, or there are fewer than two compared decisions.
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the model is not an exact GP with a Gaussian likelihood and one output.
         ValueError: If the number of samples is not even.
@@ -150,7 +150,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
             X: `batch_shape x m x d_x`.
 
         Returns:
-            What to query, `batch_shape x m x d`, differentiable in `X` with w fixed.
+            The queries, `batch_shape x m x d`, differentiable in `X` with w fixed.
         """
         X = as_points(X, self.model)
         with torch.no_grad():
@@ -306,7 +306,7 @@ class ComparedRisks:
     def covariance(self) -> Tensor:
         r"""The covariances of the risks, `B x P x P`, as far as each is linear in the outcomes.
 
-        By the slopes of readings at the compared pairs (x, w) themselves.
+        Computed from the slopes of readings at the compared pairs (x, w).
         """
         slopes, _ = self.slopes_over_w(self.decisions)
         inputs = self.environment.expand(self.decisions)[0].flatten(-3, -2)

@@ -1,4 +1,4 @@
-r"""Expected gains in the logarithm, where the gain itself would be 0 in floating point."""
+r"""Compute expected gains as logarithms, since the gain itself may underflow to 0."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ _MAX_PAIRED = 2**10
 
 
 def log_standard_improvement(u: Tensor) -> Tensor:
-    r"""The logarithm of `phi(u) + u Phi(u)`, what a standard normal exceeds `-u` by on average.
+    r"""The logarithm of `phi(u) + u Phi(u)`, the mean excess of a standard normal over `-u`.
 
     It is 0 in floating point where u is below -38; its logarithm is exact there too.
     """
@@ -28,14 +28,14 @@ def log_standard_improvement(u: Tensor) -> Tensor:
 
 
 def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
-    r"""The logarithm of what the largest of several lines gains on average.
+    r"""The logarithm of the expected gain of the largest of several lines.
 
         log( E[max_p (a_p + s_p Z)] - max_p a_p ),   Z standard normal
 
-    Of the lines on the upper envelope, in the order of their slopes, each adds
-    `(s_p - s_q) h(-|c|)`: q is the line before it, c where the two cross, and h is the expected
-    improvement of `log_standard_improvement`. Sec. 3 of [Frazier2009kgcb]_. All terms are positive,
-    so that nothing is lost to rounding.
+    Of the lines on the upper envelope, in the order of their slopes, each adds `(s_p - s_q)
+    h(-|c|)`: q is the line before it, c where the two cross, and h is the expected improvement of
+    `log_standard_improvement`. Sec. 3 of [Frazier2009kgcb]_. All terms are positive, so nothing is
+    lost to rounding.
 
     Args:
         values: `... x P`.
@@ -93,7 +93,7 @@ class _LogExpectedGain(torch.autograd.Function):
 
 
 def _by_pairs(a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    r"""From where to where each line is the largest, from its crossings with all others.
+    r"""The interval on which each line is the largest, from its crossings with all others.
 
     Returns:
         `rows x P` each; a line whose first is not below its second is nowhere the largest.
@@ -110,7 +110,7 @@ def _by_pairs(a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _by_walk(a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    r"""What `_by_pairs` finds, from line to line along the envelope.
+    r"""The result of `_by_pairs`, found by walking from line to line along the envelope.
 
     All pairs of lines at once would use P times the memory and, from 600 rows, 6 to 12 times the
     time (28 lines, one thread). A GPU waits once for each step.

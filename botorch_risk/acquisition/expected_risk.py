@@ -1,12 +1,12 @@
-r"""The expectation of a risk under the posterior, and what a reading tells of it.
+r"""The expectation of a risk under the posterior, and how informative a reading is about it.
 
 For normal values `f ~ N(mu, C)` at the points of W, and any measure `rho` that is Lipschitz,
 
     a = E[rho(f)],   q = da / d mu = E[grad rho(f)]
     cov(rho(f), f(x', w')) = q' cov(f, f(x', w'))                            Stein's identity
 
-so that `q` says how much of each value of W is in the risk. The identity is exact; `a` and `q` are
-averages over a few antithetic samples, or in closed form where the measure has one (`expected`).
+so `q` says how much each value of W contributes to the risk. The identity is exact; `a` and `q` are
+averages over a few antithetic samples, or closed forms if the measure has one (`expected`).
 """
 
 from collections.abc import Callable

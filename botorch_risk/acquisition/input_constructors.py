@@ -1,8 +1,8 @@
-r"""What BoTorch's `get_acqf_input_constructor`, and Ax, know of our acquisition functions.
+r"""Register our acquisition functions with BoTorch's `get_acqf_input_constructor`, and so with Ax.
 
 BoTorch's registry takes a third of a second to import (it brings SciPy's statistics), and a loop
-that builds its acquisition function itself never asks it. So each class is registered at once
-where the registry is there, and otherwise when it is first imported, by whomever.
+that builds its acquisition function itself never asks it. So each class is registered at once if
+the registry has been imported, and otherwise when anyone first imports it.
 """
 
 import inspect
@@ -20,7 +20,7 @@ _waiting: dict[type, Callable[..., dict[str, Any]]] = {}
 
 
 def register_input_constructor(kind: type, construct: Callable[..., dict[str, Any]]) -> None:
-    r"""Tells BoTorch how the arguments of a class follow from those that Ax has.
+    r"""Tell BoTorch how to build the arguments of a class from Ax's.
 
     Args:
         kind: The class of an acquisition function.
@@ -56,7 +56,9 @@ def _register(registry: ModuleType, kind: type, construct: Callable[..., dict[st
 
 
 class _AfterTheRegistry(MetaPathFinder):
-    r"""Finds BoTorch's registry as Python would, and registers what waits once it has run."""
+    r"""Find BoTorch's registry as Python would, and register the waiting classes once it has
+    run.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != REGISTRY:

@@ -20,17 +20,17 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         score(x) = E[ risk(f(x, W)) ] + sqrt(beta) sd[ risk(f(x, W)) ]
 
     over the posterior of f. `RiskUpperConfidenceBound` takes the risk of pointwise bounds, as if
-    the outcomes at all values of W were at their bounds at once. Where each reading shows one value
-    of W, that hardly falls before all of W has been read, and the search stays at one decision; the
-    standard deviation of the risk falls by what a reading says of the whole. The bound holds as far
-    as the posterior of the risk is normal, which for a measure that is linear in the outcomes it
-    is, and not uniformly over W.
+    the outcomes at all values of W were at their bounds at once. If each reading shows one value of
+    W, that bound hardly falls before all of W has been read, and the search stays at one decision.
+    The standard deviation of the risk falls with every informative reading. The bound is valid as
+    far as the posterior of the risk is normal, which it is for measures that are linear in the
+    outcomes. It does not hold uniformly over W.
 
-    `mean` is the expected risk, rather than the risk of the posterior mean, which ignores that a
-    tail that nobody has observed may be worse than it seems. Both have a closed form for the
-    expectation; otherwise they are of `num_samples` joint samples over W, so that a measure that
-    solves a program for each, a ball in maximum mean discrepancy, is slow. Single-outcome, q = 1:
-    use `sequential=True` for a batch.
+    `mean` is the expected risk. The risk of the posterior mean would ignore that an unobserved tail
+    may be worse than it seems. Both have a closed form for the expectation; otherwise they use
+    `num_samples` joint samples over W, which is slow for a measure that solves a program for each,
+    such as a ball in maximum mean discrepancy. Single-outcome, q = 1: use `sequential=True` for a
+    batch.
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
@@ -44,7 +44,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         num_samples: Sobol samples of the outcomes over W, best a power of 2.
 
     Raises:
-        BotorchTensorDimensionError: If pending decisions and the environment do not make the
+        BotorchTensorDimensionError: If pending decisions and the environment do not combine to
             inputs of the model; when called, if the decisions do not.
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the posterior of the model is not Gaussian, the measure needs points

@@ -1,4 +1,4 @@
-r"""The knowledge gradient of a risk: how much better a recommendation gets by one reading."""
+r"""The knowledge gradient of a risk: how much one reading improves the recommendation."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from botorch_risk.arguments import check_even
 
 @construct_from_own_arguments
 class LogRiskKnowledgeGradient(RiskLookahead):
-    r"""The logarithm of what one reading adds to the expected risk of the recommendation.
+    r"""The logarithm of the expected gain in the recommendation's risk from one reading.
 
         score(x) = log E_Z[ max_p ( a_p + s_p(x, w) Z ) ] - max_p a_p
 
@@ -54,9 +54,9 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         return (scores + weights.to(scores).log()).logsumexp(dim=-1)
 
     def _best_of(self, slopes: Tensor, supported: Tensor) -> tuple[Tensor, Tensor]:
-        r"""By the line that gains most against the one that is best now.
+        r"""Use the line that gains most over the current best.
 
-        A lower bound of the gain, which needs no search along the lines of all.
+        It is a lower bound of the gain and needs no search along all lines.
         """
         compared: ComparedRisks = self._conditioned
         best = compared.risk.argmax(dim=-1)[:, None, None, None].expand(*slopes.shape[:-1], 1)
@@ -82,7 +82,7 @@ def decisions_to_compare(
     Args:
         bound: The bound of the risk.
         X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones.
-        num_compared: How many, an even number of at least 2.
+        num_compared: The number of them, even and at least 2.
 
     Returns:
         `batch_shape x num_compared x d_x`, some of them twice; fewer if there are few.

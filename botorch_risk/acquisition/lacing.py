@@ -37,10 +37,10 @@ def lacing_mask(
         l(w) <= VaR(l(W)) <= VaR(u(W)) <= u(w),  w in the support
 
     Source: [Nguyen2021vucb]_, Definition 1 and Corollary 1.1. They exist for every distribution
-    (Theorem 1); both values-at-risk are computed here, from the same numbers as they are compared
-    with, so that rounding does not empty the set. Points of weight 0 are not in the support.
-    Remark 1 of the paper bounds the probability of the set by the risk level; with atoms that is
-    no bound, since `P(l(W) <= VaR(l(W)))` is at least the level.
+    (Theorem 1). Both values-at-risk are computed here from the numbers that they are compared with,
+    so that rounding cannot empty the set. Points of weight 0 are not in the support. Remark 1 of
+    the paper bounds the probability of the set by the risk level; with atoms that does not hold,
+    since `P(l(W) <= VaR(l(W)))` is at least the level.
 
     Args:
         lower: Lower bounds of the outcome, `... x n_w`, finite.
@@ -89,16 +89,18 @@ def covering_mask(
 
         u(w) - l(w) >= risk(u) - risk(l),  w in the support of Q
 
-    where `Q` is the worst distribution at the lower bounds, `risk(l) = E_Q[l]`. What lacing values
-    are for, Lemma 3 of [Nguyen2021vucb]_, is to bound the regret of a decision by `u(w) - l(w)`, so
-    that the observation made there pays for it. How far the idea carries over:
+    where `Q` is the worst distribution at the lower bounds, `risk(l) = E_Q[l]`. Lacing values bound
+    the regret of a decision by `u(w) - l(w)` (Lemma 3 of [Nguyen2021vucb]_), so the observation
+    made there pays for it. The idea carries over as follows:
 
     - A coherent measure is the smallest expectation over a set of distributions, so that
-      `risk(u) - risk(l) <= E_Q[u - l]`, an average: some w in the support of Q is as wide. That
-      is a value of the lower tail for CVaR, any value for the expectation, and the minimiser of
-      the lower bound for the worst case, which is StableOpt's choice [Bogunovic2018stableopt]_.
+      `risk(u) - risk(l) <= E_Q[u - l]`, an average: the bounds at some w in the support of Q are as
+      wide. That is a value of the lower tail for CVaR, any value for the expectation, and the
+      minimiser of the lower bound for the worst case, which is StableOpt's choice
+      [Bogunovic2018stableopt]_.
     - Value-at-risk is no such average (Example 1 of the paper): it needs `lacing_mask`.
-    - Enclosure, as lacing values have it, is not possible: no single value need enclose a mean.
+    - Enclosure, the property of lacing values, is not possible: no single value need enclose a
+    mean.
 
     Args:
         risk_measure: `Expectation`, `ConditionalValueAtRisk`, `WorstCase` or
@@ -211,15 +213,15 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
 
         VaR(f(x*, W)) - VaR(f(x, W)) <= u(x, w) - l(x, w) = 2 sqrt(beta) sigma(x, w)
 
-    Lemma 3 of [Nguyen2021vucb]_. It holds, as far as the bounds do, if x is the maximiser of the
-    acquisition function among all decisions and w a value that `select_lacing_value` has chosen
-    for it, both by this bound: before the outcome of the query is known. Then
-    `VaR(f(x*)) <= VaR(u(x*)) <= VaR(u(x)) <= u(x, w)`, and `VaR(f(x)) >= VaR(l(x)) >= l(x, w)`. For
-    the coherent measures of `covering_mask` the width is as large as that of the risk.
+    Lemma 3 of [Nguyen2021vucb]_. It is valid if the bounds are, x maximises the acquisition
+    function over all decisions, `select_lacing_value` chose w for it, both by this bound, and the
+    outcome of the query is not known yet. Then `VaR(f(x*)) <= VaR(u(x*)) <= VaR(u(x)) <= u(x, w)`,
+    and `VaR(f(x)) >= VaR(l(x)) >= l(x, w)`. For the coherent measures of `covering_mask` the width
+    is as large as that of the risk.
 
     The smallest one of all rounds bounds the regret of the best decision so far. For any other
     decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with `best`
-    the maximiser of `acqf`. `beta` says with what probability: see `bayesian_beta`. Pending
+    the maximiser of `acqf`. The probability follows from `beta`: see `bayesian_beta`. Pending
     decisions do not count, as nothing is known about them yet.
 
     Args:

@@ -107,8 +107,8 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
             X: `batch_shape x m x d` points that the model was built from.
 
         Returns:
-            `batch_shape x m` values; minus infinity where one repeat shows no variance, unless
-            the weight of the variance is 0.
+            `batch_shape x m` values; minus infinity for single repeats, which show no variance,
+            unless the weight of the variance is 0.
 
         Raises:
             InputDataError: If the model was not built from a point.
@@ -231,7 +231,7 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
 
 
 def require_mean_variance_gp(model: Model) -> None:
-    r"""Raises UnsupportedError unless the model learns, or knows, its noise."""
+    r"""Raise UnsupportedError unless the model learns, or knows, its noise."""
     if not isinstance(model, MeanVarianceGP):
         raise UnsupportedError(
             f"Expected a MeanVarianceGP, which knows its noise. Got {type(model).__name__}."
@@ -241,7 +241,7 @@ def require_mean_variance_gp(model: Model) -> None:
 def select_mean_variance_gp(
     model: Model, posterior_transform: PosteriorTransform | None
 ) -> tuple[MeanVarianceGP, PosteriorTransform | None]:
-    r"""The model whose mean and noise are weighed, and the transform of its one output.
+    r"""The model whose mean and noise are combined, and the transform of its one output.
 
     Args:
         model: A `MeanVarianceGP`, or a `ModelListGP` from which the transform selects one.
@@ -280,18 +280,18 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         score(X) = 1 / q sum_j [ mean_j + sqrt(beta) sigma_j - risk_aversion lcb_var_j ]
 
     `sigma_j` is the standard deviation of f at point j, and `lcb_var_j` the lower bound of the
-    noise variance at `noise_beta`, once the points before j (pending ones first) were repeated
-    and came out as expected: the hallucinated observations of batch UCB [Desautels2014batch]_.
-    A term is what `RiskAverseUpperConfidenceBound` with the points before j pending says of
-    point j, so that `sequential=True` maximises the same sum greedily, and q = 1 is the analytic
-    bound of Algorithm 1 of [Makarova2021rahbo]_.
+    noise variance at `noise_beta`, once the points before j (pending ones first) were repeated and
+    came out as expected: the hallucinated observations of batch UCB [Desautels2014batch]_. A term
+    equals `RiskAverseUpperConfidenceBound` at point j with the points before it pending. So
+    `sequential=True` maximises the same sum greedily, and q = 1 gives the analytic bound of
+    Algorithm 1 of [Makarova2021rahbo]_.
 
-    Every point of a batch is evaluated, so that every point pays for its risk. (A maximum over
-    the batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but
-    the best.) Where no bound of the noise is negative, always with the log link,
-    the score never rises with the aversion. A sum over points has a local
-    optimum for each combination of theirs: give `optimize_acqf` about 1,000 `raw_samples` for
-    q = 4, or start it from the sequential batch by `batch_initial_conditions`.
+    Every point of a batch is evaluated, so every point pays for its risk. (A maximum over the
+    batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but the
+    best.) Where no bound of the noise is negative, always with the log link, the score never rises
+    with the aversion. A sum over points has a local optimum for each combination of their optima:
+    give `optimize_acqf` about 1,000 `raw_samples` for q = 4, or start it from the sequential batch
+    by `batch_initial_conditions`.
 
     Example:
         >>> import torch
@@ -473,7 +473,7 @@ class MeanVarianceObjective(MCAcquisitionObjective):
 
 @construct_from_own_arguments
 class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
-    r"""Standard deviation of the noise process: where the noise is known least.
+    r"""Standard deviation of the noise process: largest where the noise is least known.
 
         score(x) = sigma_var(x), on the scale of the model's link
 

@@ -1,7 +1,7 @@
 r"""The papers' acquisition functions by name.
 
-Each recipe is a risk, or a schedule of it, an environment, known or learnt, and a width. It returns
-the `RiskUpperConfidenceBound` of decisions for one round: a loop of your own and
+A recipe combines a risk (or its schedule), an environment (known or learnt) and a width. It returns
+the `RiskUpperConfidenceBound` of decisions for one round: your own loop and
 `botorch_risk.strategies` use the same parts. If the distribution of W is learnt, a recipe takes the
 model, the contexts so far with their bounds, and the round `t`, in this order; if it is known, the
 model, the environment and `t`.
@@ -74,14 +74,14 @@ def risk_bound(
         t: The round, >= 1.
         risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
         beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        previous: The bound of an earlier round, from which the measure may reuse what it has
-            factored.
+        previous: The bound of an earlier round; the measure may reuse its factorisations.
         joint: Whether it is a `JointRiskUpperConfidenceBound`.
         options: Further arguments of the bound.
 
     Raises:
-        BotorchTensorDimensionError: If the environment does not make the inputs of the model.
-        TypeError: If `risk_measure` is neither.
+        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
+            model.
+        TypeError: If `risk_measure` is neither a measure nor a schedule.
         UnsupportedError: If the model is one of risks already.
         ValueError: If `beta` is negative or not finite.
 
@@ -117,7 +117,7 @@ def risk_of_round(risk_measure: Any, t: int, environment: Any) -> RiskMeasure:
 
 
 def is_schedule(risk_measure: Any) -> bool:
-    r"""Whether it is a function of the round, and neither a measure nor BoTorch's."""
+    r"""Whether it is a function of the round rather than a measure of ours or BoTorch's."""
     return callable(risk_measure) and not isinstance(risk_measure, RiskMeasure | Module | type)
 
 
@@ -145,7 +145,7 @@ def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any
 
 
 def empirical_grid(context_bounds: Tensor, num_points: int = 100) -> ObservedContexts:
-    r"""Contexts that count for the nearest point of a grid, for DRBO-MMD."""
+    r"""Contexts assigned to the nearest point of a grid, for DRBO-MMD."""
     check_num_points(num_points)
     return ObservedContexts(context_bounds, partial(_nearest_on_grid, num_points=num_points))
 
@@ -214,9 +214,9 @@ def risk_kde(
         observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
         bounds: The bounds of the contexts, `2 x d_w`.
         t: The round, >= 1.
-        seeds: One for each replicate, for the points that stand for the density.
+        seeds: One for each replicate, for the points that represent the density.
         risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
-        n_w: How many points; 256 quasi-random ones match the paper's 1,024 random ones.
+        n_w: The number of points; 256 quasi-random ones match the paper's 1,024 random ones.
         density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`, points
             of the whole box that a ball may use.
         beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
@@ -225,7 +225,7 @@ def risk_kde(
     Raises:
         BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
         InputDataError: If a context is not finite, or outside the bounds and not clipped.
-        TypeError: If `risk_measure` is neither.
+        TypeError: If `risk_measure` is neither a measure nor a schedule.
         UnsupportedError: If the model is one of risks already.
         ValueError: If a number, an option or the seeds are out of range, or `bounds` is not a box.
 
@@ -343,7 +343,7 @@ def drbo_mmd(
             [Tay2022sensitivity]_. `evaluate` is then the approximation at the upper bounds, as
             the exact ball is evaluated there; `upper` bounds the approximation at f.
         previous: The bound of an earlier round. With `minimax` and the same kernel and grid, its
-            factors of the kernel matrix are used again.
+            factors of the kernel matrix are reused.
 
     Raises:
         InputDataError: If a context is not finite, or the kernel's matrix is not symmetric and
@@ -484,7 +484,7 @@ def contextual_gp_ucb(
 
 
 def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfidenceBound:
-    r"""GP-UCB, `mean + sqrt(beta) sigma`: the bound of the risk if nothing is at risk.
+    r"""GP-UCB, `mean + sqrt(beta) sigma`: the bound without any risk.
 
     Algorithm 1 of [Srinivas2010gpucb]_. For the other arguments and errors see `risk_bound`.
 

@@ -1,4 +1,4 @@
-r"""Acquisition functions of one point at a time, and what all of ours share."""
+r"""Acquisition functions of one point at a time, and the base of all of ours."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class PointwiseAcquisition(Protocol):
     r"""An acquisition function that values many points that do not interact at once.
 
     Ordinary acquisition functions value `m` points as `m x batch_shape x 1 x d`, which repeats the
-    model's training data `m` times. This is the shape in which it is not repeated.
+    model's training data `m` times. With this shape it is not repeated.
 
     `optimize_acqf_replicates` differentiates it by autograd, or asks its `value_and_gradient(X)`,
     if it has one, for values `batch_shape x m` and gradients `batch_shape x m x d`.
@@ -84,7 +84,9 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         self.register_load_state_dict_post_hook(_follow_the_state)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        r"""Values of its own need gradients of their own: by autograd unless it gives them."""
+        r"""A subclass that overrides the values must override the gradients too, or they come from
+        autograd.
+        """
         super().__init_subclass__(**kwargs)
         own = vars(cls).keys()
         if own & {"evaluate", "upper", "lower"} and "value_and_gradient" not in own:
@@ -105,8 +107,8 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at points that do not interact, and the gradient of each in its own point.
 
-        By autograd; a subclass that knows its gradient gives it without any graph, which at a few
-        points costs as much as the arithmetic.
+        Here by autograd. A subclass with a closed form avoids the graph, which at a few points
+        costs as much as the arithmetic.
 
         Args:
             X: `batch_shape x m x d` points with the `batch_shape` of the model.
@@ -125,7 +127,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         check_points("X", X, self.model)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the acquisition function on points under evaluation.
+        r"""Condition the acquisition function on points under evaluation.
 
         Args:
             X_pending: `batch_shape x n' x d` points, or `None`; integers count as floats.
@@ -140,7 +142,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
             self.set_X_pending(self.X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> Any:
-        r"""What `evaluate` reads as `self._conditioned`: here, the model as it is.
+        r"""The object that `evaluate` reads as `self._conditioned`: here, the unchanged model.
 
         Args:
             X_pending: At least one point, `batch_shape x n' x d`, or `None`.
@@ -190,8 +192,8 @@ def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Ten
 def keep_unregistered(module: Module, name: str, value: Any) -> None:
     r"""Sets an attribute without making it a submodule.
 
-    `nn.Module` would register a conditioned model, and its data and parameters would become part
-    of the state of the acquisition function, which they follow from.
+    `nn.Module` would register a conditioned model, and its data and parameters would enter the
+    state of the acquisition function, from which they follow.
     """
     object.__setattr__(module, name, value)
 

@@ -77,10 +77,9 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
       `MinimaxApproximation(radius, kernel)` with `optimism="of_values"`.
 
     It is the expectation of the UCB, not the UCB of the expectation: an upper bound of the risk
-    wherever the bounds hold pointwise. For a measure that is not monotone in the values
-    (mean-variance) the measure's own valid bound takes the place of risk(upper), unless
-    `optimism` asks for risk(upper) itself.
-    Single-outcome, q = 1: use `sequential=True` for a batch.
+    wherever the bounds hold pointwise. If the measure is not monotone in the values
+    (mean-variance), its own valid bound replaces risk(upper), unless `optimism` asks for
+    risk(upper) itself. Single-outcome, q = 1: use `sequential=True` for a batch.
 
     Example:
         >>> import torch
@@ -124,13 +123,13 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 upper tail of it).
             X_pending: `batch_shape x n' x d_x` decisions under evaluation. The model is
                 conditioned on its own mean at each, at the environment's average.
-            optimism: What `evaluate` and `forward` score by. `"of_risk"`: `upper`, an upper bound
-                of the risk. `"of_values"`: the risk of the pointwise upper bounds, which is no
-                bound of the risk if the measure is not monotone; for approximations of a
-                monotone one, such as the minimax approximation of a worst case.
+            optimism: The score of `evaluate` and `forward`. `"of_risk"`: `upper`, an upper bound of
+                the risk. `"of_values"`: the risk of the pointwise upper bounds, which is no bound
+                of the risk if the measure is not monotone; for approximations of a monotone one,
+                such as the minimax approximation of a worst case.
 
         Raises:
-            BotorchTensorDimensionError: If pending decisions and the environment do not make the
+            BotorchTensorDimensionError: If pending decisions and the environment do not combine to
                 inputs of the model; when called, if the decisions do not.
             TypeError: If a part is not an environment or a risk measure.
             UnsupportedError: If the measure needs points and the environment has none, or the model
@@ -196,10 +195,9 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
 
     def expected_risk(self, X: Tensor) -> Tensor:
-        r"""The expectation of the risk, rather than the risk of the expected outcomes, `mean`.
-
-        A tail that nobody has observed may be worse than its mean. By `risk_measure.expected`, or
-        by `num_samples` joint samples over W; `batch_shape x m`.
+        r"""The expectation of the risk; `mean` is the risk of the expected outcomes. An unobserved
+        tail may be worse than its mean. Uses `risk_measure.expected`, or `num_samples` joint
+        samples over W; `batch_shape x m`.
 
         Raises:
             UnsupportedError: If the posterior is not Gaussian and the measure needs samples.
@@ -218,7 +216,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             mean(x, w_j) -/+ sqrt(beta) sigma(x, w_j)
 
         Args:
-            X: `batch_shape x m x d_x` decisions that do not interact; all at once, so a few.
+            X: `batch_shape x m x d_x` decisions that do not interact, evaluated all at once, so
+                only a few.
 
         Returns:
             Lower and upper bounds, `batch_shape x m x n_w`, and the weights.
@@ -243,7 +242,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._reduce(X, reduce)
 
     def _picked_bound(self, X: Tensor, side: int) -> Tensor:
-        r"""The bound if the risk is one of the values: only that one has a gradient."""
+        r"""The bound for a risk that is one of the values: only that value has a gradient."""
         risk, inputs = self._pick(X, side)
         _, bounds_at = self._conditioned
         (value,) = bounds_at(inputs, [(2 * side - 1) * per_point(self.beta, X).sqrt()])
@@ -260,7 +259,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     def _picked_gradient(self, X: Tensor) -> tuple[Tensor, Tensor] | None:
         r"""The upper bound and its gradient if the risk is one of the values, all at once.
 
-        `None` if it is not, if the environment moves with the decisions, or in many chunks.
+        `None` otherwise, if the environment moves with the decisions, or if it takes many chunks.
         """
         if (
             not isinstance(self.risk_measure, PickingRiskMeasure)
@@ -295,9 +294,9 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         of_chunk: Callable[[Tensor], Tensor],
         entries_of: Callable[[int], int] = lambda n_w: n_w,
     ) -> Tensor:
-        r"""Values of decisions, some at a time: in bounded memory.
+        r"""Evaluate decisions in chunks to bound memory.
 
-        `entries_of` says how many numbers are held for a decision with `n_w` values of W.
+        `entries_of` gives the number of entries per decision with `n_w` values of W.
         """
         X = as_points(X, self.model)
         of_environment, n_w = self._sizes(X)
@@ -377,7 +376,7 @@ def marginals_of(
 
 @dataclass(frozen=True)
 class _IndependentMarginals:
-    r"""At all pairs of a decision and a fixed point of the environment."""
+    r"""Evaluate at all pairs of a decision and a fixed point of the environment."""
 
     marginals: ProductMarginals
     environment: Environment
@@ -393,7 +392,7 @@ class _IndependentMarginals:
 
 @dataclass(frozen=True)
 class _DependentMarginals:
-    r"""At the points that the environment makes of each decision."""
+    r"""Evaluate at the points that the environment makes of each decision."""
 
     marginals: MarginalPredictor
     environment: Environment

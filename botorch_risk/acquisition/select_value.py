@@ -1,4 +1,4 @@
-r"""Select the value of W whose reading tells most of the risk of a decision."""
+r"""Select the value of W whose reading is most informative about the risk of a decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,15 +54,15 @@ def select_value(
 
         w* = argmax_w  (q' C e_w)^2 / (C_ww + noise_w),   q = E[grad risk(f)]
 
-    where `C` is the joint posterior covariance of `f(x, .)` over W. By Stein's identity
-    `q' C e_w` is the covariance of the risk with the outcome at w, so that this is the part of the
-    risk's variance that one reading at (x, w) is expected to explain; exactly for a measure that is
-    linear in the outcomes, and otherwise as far as the risk is jointly normal with the reading.
-    Compare `select_lacing_value`, the rule of V-UCB.
+    where `C` is the joint posterior covariance of `f(x, .)` over W. By Stein's identity `q' C e_w`
+    is the covariance of the risk with the outcome at w, so that this is the part of the risk's
+    variance that one reading at (x, w) is expected to explain; this is exact for measures that are
+    linear in the outcomes, and otherwise as good as the assumption that risk and reading are
+    jointly normal. Compare `select_lacing_value`, the rule of V-UCB.
 
-    If a reading shows several outcomes, their reductions are added up, each in squared standard
+    If a reading shows several outcomes, their reductions are summed, each in squared standard
     deviations of the observed outcome. A constraint that holds with probability `p` has the weight
-    `4 p (1 - p)`: what is certain needs no reading.
+    `4 p (1 - p)`: a certain constraint needs no reading.
 
     Args:
         model: A fitted model of (x, w), or of x for an environment that perturbs x. Its first
@@ -73,15 +73,15 @@ def select_value(
         num_samples: Antithetic joint samples of `f(x, .)`, an even number, for measures whose
             expectation has no closed form.
         constraints: Risks that have to reach a limit, such as `RiskConstraint`.
-        posterior_transform: A `ScalarizedPosteriorTransform` with one weight that is not 0: which
-            outcome is the objective, in what unit, and with BoTorch's weight of -1 minimised.
+        posterior_transform: A `ScalarizedPosteriorTransform` with one weight that is not 0: it says
+            which outcome is the objective and in what unit; BoTorch's weight of -1 minimises it.
 
     Returns:
         What to query, `batch_shape x m x d`: the decision with w in the last d_w columns, or the
         perturbed decision for an `InputPerturbation`. w has a positive weight.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
+        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
             model.
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the posterior of the model is not Gaussian, the model is one of risks
@@ -127,13 +127,13 @@ def select_value(
 
 @dataclass(frozen=True)
 class _Reading:
-    r"""What may be read with a decision.
+    r"""The readings that are possible with a decision.
 
     Attributes:
         model: The model of all outcomes.
         environment: The distribution of W.
         X: Decisions, `batch_shape x m x d_x`.
-        inputs: What may be queried with each, `batch_shape x m x n_w x d`.
+        inputs: The possible queries with each decision, `batch_shape x m x n_w x d`.
         num_samples: The number of samples of the outcomes over W.
     """
 
@@ -152,7 +152,8 @@ class _Reading:
         offset: float = 0.0,
         limit: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
-        r"""What each reading explains of the variance of a risk of `offset + unit * outcome`.
+        r"""The part of the variance of the risk of `offset + unit * outcome` that each reading
+        explains.
 
         Returns:
             `batch_shape x m x n_w`, in squared spreads of the outcome, and the probability that the
@@ -187,7 +188,7 @@ class _Reading:
 
 
 def _selected(transform: PosteriorTransform | None, num_risks: int) -> tuple[int, float, float]:
-    r"""The outcome that is the objective, its factor and what is added to it."""
+    r"""The outcome that is the objective, its factor and its offset."""
     if transform is None:
         return 0, 1.0, 0.0
     weights = getattr(transform, "weights", torch.zeros(0)).flatten()

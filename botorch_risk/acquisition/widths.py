@@ -1,4 +1,4 @@
-r"""Widths of confidence bounds: what the theory prescribes for a round or a model."""
+r"""Widths of confidence bounds, as the theory prescribes them for a round or a model."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def check_beta(beta: Beta) -> None:
 
 
 def beta_of_round(beta: Beta, t: int) -> float | Tensor:
-    r"""The squared width of round t: `beta` itself, or what a schedule says of the round."""
+    r"""The squared width of round t: `beta` itself, or the schedule's value in this round."""
     check_counts(t=t)
     return beta(t) if callable(beta) else beta
 
@@ -31,13 +31,13 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
     All bounds of all rounds hold together with probability 1 - delta [Srinivas2010gpucb]_, Theorem
     1, and so do the bounds of the value-at-risk (Lemma 2 of [Nguyen2021vucb]_). With the defaults
     it is `2 log(t^2 pi^2 / 0.6)`, the schedule of V-UCB's experiments (Appendix I), which holds for
-    one point. Its square root multiplies sigma. Of the authors' programs the one for finite W has
-    the constant 9 instead, the one for continuous W multiplies sigma by `beta_t` itself.
+    one point. Its square root multiplies sigma. In the authors' programs, the one for finite W has
+    the constant 9 instead, and the one for continuous W multiplies sigma by `beta_t` itself.
 
     Args:
         t: The round, from 1.
-        delta: Probability, in (0, 1), that some bound fails at some time.
-        num_points: The number of pairs (x, w) at which the bounds are to hold.
+        delta: Probability, in (0, 1), that any bound ever fails.
+        num_points: The number of pairs (x, w) at which the bounds have to hold.
 
     Raises:
         ValueError: If a number is out of its range.

@@ -1,7 +1,7 @@
 r"""This package by name from Ax: `pip install "botorch_risk[ax]"`, `import botorch_risk.ax`.
 
-The import registers models, acquisition functions and generators with Ax, so that generation
-strategies name them, and experiments that use them are saved and loaded, as JSON and in SQL.
+The import registers models, acquisition functions and generators with Ax. Generation strategies can
+then name them, and experiments that use them can be saved and loaded, as JSON and in SQL.
 """
 
 from botorch_risk.extras import require_extra

@@ -28,11 +28,11 @@ CONSTRAINT_BETA, OPTIMISM = 9.0, 0.0  # as `risk_search` has them, which were me
 class RiskAcquisition(Acquisition):
     r"""Ax's `Acquisition`, in which confidence bounds respect outcome constraints.
 
-    Ax hands constraints to an acquisition function, which may leave them aside. Bounds of this
-    package are put together with bounds of the constraints, `ConstrainedUpperConfidenceBound`;
-    acquisition functions with an argument `constraints` take them themselves, and any other is
-    refused. Beside contexts, or perturbed inputs, a constraint holds under a risk over them: its
-    option `constraint_risk_measure`, or else the risk measure of the objective.
+    Ax passes constraints to an acquisition function, which may ignore them. Bounds of this package
+    are combined with bounds of the constraints, `ConstrainedUpperConfidenceBound`; acquisition
+    functions with an argument `constraints` receive them, and all others are refused. With contexts
+    or perturbed inputs, a constraint holds under a risk over them: its option
+    `constraint_risk_measure`, or else the risk measure of the objective.
 
     Example:
         >>> from botorch_risk.ax import RiskGenerator
@@ -110,7 +110,7 @@ def _contextual(model: Model) -> list[ContextualRiskModel]:
     r"""The models of metrics under contexts; none if no metric has one.
 
     Raises:
-        UnsupportedError: If some have one and others have not.
+        UnsupportedError: If some metrics have a context and others do not.
     """
     parts = list(getattr(model, "models", None) or [model])
     found = [each for each in parts if isinstance(each, ContextualRiskModel)]
@@ -127,7 +127,7 @@ class ChosenContextAcquisition(RiskAcquisition):
 
     Its `options`, by `acquisition_options` of the generator: `contexts`, the names of the last
     parameters; `points`, `n_w x d_w` of their values; `weights`, `n_w` of these; `value_rule`, how
-    the context is chosen, lacing if it is not there; `rule` of `select_lacing_value`; `seed`.
+    the context is chosen, lacing by default; `rule` of `select_lacing_value`; `seed`.
 
     Example:
         >>> from botorch_risk.ax import value_at_risk
@@ -198,7 +198,7 @@ class ChosenContextAcquisition(RiskAcquisition):
         Args:
             bound: A bound of decisions.
             x: The decision, `1 x d_x`.
-            read: Rows that are under evaluation, those chosen just before among them.
+            read: Rows under evaluation, including those just chosen.
             seed: Seed of the random choice among lacing values.
         """
         constraints = []
@@ -272,7 +272,7 @@ class OfDecisions(AcquisitionFunction):
         return values
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Takes rows under evaluation, of which the bound takes the decisions."""
+        r"""Set rows under evaluation; the bound uses their decisions."""
         self.X_pending = X_pending  # type: ignore[assignment]
         of_decisions = None if X_pending is None else X_pending[..., : self.num_decisions]
         self.bound.set_X_pending(of_decisions)
@@ -283,8 +283,8 @@ class PerturbedInputsAcquisition(RiskAcquisition):
 
     Its `options`, by `acquisition_options` of the generator: `deviations`, the standard deviation
     of the error by the parameter's name, of a log-scaled one in powers of ten; `n_w`, the number of
-    perturbations that stand for the distribution; `seed`. What would leave the search space is
-    carried out on its edge.
+    perturbations that represent the distribution; `seed`. Values outside the search space are moved
+    to its edge.
 
     Example:
         >>> from botorch_risk.ax import under_perturbed_inputs

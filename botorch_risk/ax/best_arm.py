@@ -22,7 +22,7 @@ Rule = Literal["lower_confidence_bound", "posterior_mean"]
 
 @dataclass(frozen=True)
 class BestArm:
-    r"""An arm, and what is known of its risk; larger is better.
+    r"""An arm with its estimated risk; larger is better.
 
     Args:
         trial_index: The first trial of the arm.
@@ -30,7 +30,7 @@ class BestArm:
         mean: The posterior mean of its risk, of the negative metric if that is minimised.
         lower: A lower confidence bound.
         upper: An upper confidence bound.
-        runner_up: The arm that the rule has second, if there is one.
+        runner_up: The second-best arm by the rule, if there is one.
         feasible: Whether it meets all outcome constraints with confidence; `None` without any.
 
     Example:
@@ -48,13 +48,13 @@ class BestArm:
 
 
 def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
-    r"""The completed arm to recommend, not the luckiest one.
+    r"""Recommend a completed arm by its risk, not by a lucky outcome.
 
     Ax's own best parameterization compares predicted means, or the observed ones if it mistrusts
-    the model, and takes the model of the last candidate; this is by the risk that the strategy
-    optimises, noise, context and constraints included, with all data so far. With constraints it is
-    the best of the arms that meet them with confidence, or the least infeasible one, as `recommend`
-    has it.
+    the model, and uses the model of the last candidate; `best_arm` uses the risk that the strategy
+    optimises, including noise, context and constraints, with all data so far. With constraints it
+    is the best of the arms that meet them with confidence, or the least infeasible one, as in
+    `recommend`.
 
     Args:
         client: The client of an experiment with a strategy of this package and at least one
@@ -65,7 +65,7 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
         InfeasibleRecommendationWarning: If no arm meets all constraints with confidence.
 
     Raises:
-        AssertionError: Ax's own, if the client has no experiment or no generation strategy.
+        AssertionError: Ax's own error, if the client has no experiment or no generation strategy.
         DataRequiredError: If no trial is completed.
         UnsupportedError: If the strategy has no bounds of a risk.
         ValueError: If `rule` is unknown.
@@ -98,7 +98,7 @@ def check_rule(rule: str) -> None:
 
 
 def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule) -> BestArm:
-    r"""`best_arm` by an adapter that is fitted.
+    r"""`best_arm` for a fitted adapter.
 
     Args:
         experiment: With a completed trial.

@@ -25,7 +25,7 @@ class ObservedDataset(SupervisedDataset):
     Args:
         X: `n x d`, the arms.
         Y: `n x 1` means.
-        counts: `n x 1` numbers of readings; no arm is there twice then.
+        counts: `n x 1` numbers of readings; if given, each arm has one row.
         contexts: `n x d_w`, what each arm met.
         every_context: `t x d_w`, all contexts so far, also if the evaluation failed.
         options: `Yvar`, squared standard errors of the means, NaN where there is a single reading;
@@ -61,7 +61,9 @@ class ObservedDataset(SupervisedDataset):
     __hash__ = None  # type: ignore[assignment]  # as the base class
 
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> ObservedDataset:
-        r"""A copy, perhaps of some rows; of the distribution of contexts all stays known."""
+        r"""A copy, perhaps of some rows only; the distribution of contexts keeps all
+        observations.
+        """
 
         def part(values: Tensor | None, rows: Tensor | None) -> Tensor | None:
             if values is None:
@@ -132,7 +134,7 @@ class ContextualRiskModel(RobustModel):
             every_context: `t x d_w`, all contexts so far.
             context_bounds: The lower and the upper bound of each context, `d_w` pairs.
             risk_measure: Larger is better.
-            n_w: Points that stand for the density.
+            n_w: Points that represent the density.
             seed: Seed of the points.
             density_options: Further arguments of `KernelDensityEnvironment`.
 

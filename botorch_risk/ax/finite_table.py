@@ -26,7 +26,7 @@ from botorch_risk.tables import TABLE_RULES, TableRule
 
 
 class FiniteTableNode(ExternalGenerationNode):
-    r"""Ax's node of a method that is not its own: `table_search` over choice parameters.
+    r"""A node that runs another method inside Ax: `table_search` over choice parameters.
 
     Nothing is remembered between candidates but the arguments: the table is filled from the
     experiment each time, so that an experiment that was saved and loaded goes on as it would have.
@@ -82,7 +82,7 @@ class FiniteTableNode(ExternalGenerationNode):
         self._search: TableSearch | None = None
 
     def arguments(self) -> dict[str, Any]:
-        r"""What the node was built with, for its storage."""
+        r"""The arguments of the node, for storage."""
         names = ("conditions", "contexts", "risk_measure", "weights", "rule", "num_initial")
         return {name: getattr(self, name) for name in (*names, "noise_share", "seed")}
 
@@ -234,11 +234,11 @@ def finite_table(
 ) -> GenerationStrategy:
     r"""Conditions x contexts in Ax, both of choice parameters: which pair to try next.
 
-    What `strategies.table_search` is outside of Ax: the condition with the best risk over the
-    contexts is sought, an experiment tries one pair, and no pair is asked for twice. Several
-    parameters may make a condition, and several a context; the values of ordered ones are numbers.
-    A batch is a plate, each pair chosen as if those before had been read. `filled_table` has the
-    recommendation. Of an objective that is minimised the risk is taken of its negative.
+    The counterpart of `strategies.table_search`: it looks for the condition with the best risk over
+    the contexts, an experiment tries one pair, and no pair is suggested twice. Several parameters
+    may make a condition, and several a context; the values of ordered ones are numbers. A batch is
+    a plate, each pair chosen as if those before had been read. `filled_table` gives the
+    recommendation. For a minimised objective, the risk is that of its negative.
 
     Args:
         conditions: Names of the choice parameters that make a condition.
@@ -248,7 +248,7 @@ def finite_table(
             parameters, the last one fastest; equal by default.
         rule: How pairs are chosen, as in `table_search`; by default by the risk.
         num_initial: How many pairs are chosen at random at first.
-        noise_share: The part of what is unexplained of a pair that is noise, as in `table_search`.
+        noise_share: The share of noise in a pair's unexplained variance, as in `table_search`.
         seed: Seed of every random draw.
 
     Raises:
@@ -272,7 +272,7 @@ def filled_table(client: Client) -> TableSearch:
         client: The client of an experiment whose strategy is `finite_table`.
 
     Raises:
-        AssertionError: Ax's own, if the client has no experiment or no generation strategy.
+        AssertionError: Ax's own error, if the client has no experiment or no generation strategy.
         UnsupportedError: If the strategy is another one.
 
     Example:

@@ -1,4 +1,4 @@
-r"""What a strategy of this package knows: its models, fitted to all data so far."""
+r"""The models of a strategy of this package, fitted to all data so far."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def fitted_adapter(
 ) -> ObservedAdapter:
     r"""The adapter of the last node of a strategy, fitted to all data so far.
 
-    Nothing is fitted again if the data are the same.
+    Nothing is refitted if the data are the same.
 
     Args:
         experiment: With a completed trial.

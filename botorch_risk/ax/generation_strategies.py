@@ -44,10 +44,10 @@ def risk_averse(
 
     Algorithm 1 of [Makarova2021rahbo]_.
 
-    Trials of a Sobol sequence, then those that maximise a bound of `mean - risk_aversion * noise
-    variance` (of a metric that is minimised, `mean + ...`, in Ax's direction). The noise is learnt
+    Trials of a Sobol sequence come first, then those that maximise a bound of `mean - risk_aversion
+    * noise variance` (for a minimised metric, `mean + ...`, in Ax's direction). The noise is learnt
     from trials of several readings; see `readings`. Other metrics of the optimisation, such as
-    in outcome constraints, have Ax's own model.
+    those in outcome constraints, get Ax's own model.
 
     Args:
         metric: The objective, which is read several times.
@@ -96,9 +96,9 @@ def under_uncertain_context(
 
     Each trial is completed with the context that it met, a tracking metric. The outcome is a
     function of the parameters and of the context, whose distribution is learnt as a kernel density;
-    trials after a Sobol sequence maximise a bound of the risk over it. Of a metric that is
-    minimised the risk is taken of its negative. Outcome constraints hold under a risk as well, and
-    their metrics have a model of the same kind.
+    trials after a Sobol sequence maximise a bound of the risk over it. For a minimised metric, the
+    risk is that of its negative. Outcome constraints hold under a risk as well, and their metrics
+    have a model of the same kind.
 
     Args:
         metric: The objective.
@@ -177,15 +177,15 @@ def value_at_risk(
 
     The last parameters of the search space are contexts, of a known distribution, independent of
     each other. A trial is the decision of the largest bound of the risk, and a context to try it
-    with: one that decides the risk (a lacing value, the paper's rule), or by `value_rule` the one
-    whose reading most reduces the variance of the risk. Of an objective that is minimised the risk
-    is taken of its negative.
+    with: one that decides the risk (a lacing value, the paper's rule), or, with another
+    `value_rule`, the one whose reading most reduces the variance of the risk. For a minimised
+    objective, the risk is that of its negative.
 
     Args:
         contexts: The values of each context and their probabilities, by the name of its parameter.
         risk_level: The share of the worst outcomes that value-at-risk leaves aside.
-        risk_measure: Another risk, in place of value-at-risk. `select_lacing_value`
-            finds lacing values for coherent measures; the other rules take any.
+        risk_measure: Another risk, instead of value-at-risk. `select_lacing_value` finds lacing
+            values for coherent measures; the other rules take any.
         constraint_risk_measure: The measure of outcome constraints; by default the objective's.
         rule: How one of the lacing values is chosen, as in `select_lacing_value`.
         value_rule: How the context is chosen, as in `strategies.risk_search`: `"lacing"`,
@@ -249,17 +249,17 @@ def under_perturbed_inputs(
 ) -> GenerationStrategy:
     r"""Find decisions that stay good when they are carried out inexactly.
 
-    Trials are evaluated as they are asked for; the arm that is used later meets a normal error of
-    the parameters that are named. Trials after a Sobol sequence maximise a bound of the risk over
-    that error, and outcome constraints hold under a risk over it. What would leave the search space
-    is carried out on its edge. Of an objective that is minimised the risk is taken of its negative.
+    Trials are evaluated exactly as suggested; later, the named parameters of the chosen arm have a
+    normal error. Trials after a Sobol sequence maximise a bound of the risk over that error, and
+    outcome constraints hold under a risk over it. Values outside the search space are moved to its
+    edge. For a minimised objective, the risk is that of its negative.
 
     Args:
         deviations: The standard deviation of the error of each parameter, by its name; of a
             log-scaled one in powers of ten.
         risk_measure: Larger is better; by default `Expectation()`.
         constraint_risk_measure: The measure of outcome constraints; by default the objective's.
-        n_w: The number of perturbations that stand for the distribution.
+        n_w: The number of perturbations that represent the distribution.
         num_initial: The number of trials of the Sobol sequence.
         seed: Seed of the Sobol sequence and of every other draw.
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
@@ -305,9 +305,9 @@ def level_set(
 ) -> GenerationStrategy:
     r"""The straddle heuristic in Ax [Bryan2008straddle]_: which side of a threshold an arm is on.
 
-    Trials of a Sobol sequence, then those whose outcome is both close to the threshold and not
-    known. Whether the metric is maximised or minimised does not matter. Ax has no experiment
-    without an objective: its best arm is not what these trials look for.
+    Trials of a Sobol sequence come first, then those whose outcome is uncertain and close to the
+    threshold. Whether the metric is maximised or minimised does not matter. Ax requires an
+    objective, but these trials do not look for the best arm.
 
     Args:
         threshold: In units of the objective's metric.

@@ -1,4 +1,4 @@
-r"""Ax's modular generator, with readings counted and draws addressed by a seed."""
+r"""Ax's modular generator, with counts of readings and draws that follow from a seed."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ from botorch_risk.seeding import derive_seed
 class RiskGenerator(BoTorchGenerator):
     r"""Ax's modular generator whose candidates are a function of the data and a seed.
 
-    Models are fitted from the start each time, and what is drawn follows from `seed` and the number
-    of rows: so an experiment that was saved and loaded goes on with the same candidate, which Ax's
-    own generators do not, since Ax does not store the state of torch's generator.
+    Models are fitted from the start each time, and draws follow from `seed` and the number of rows.
+    So a saved and loaded experiment continues with the same candidate. With Ax's own generators it
+    does not, since Ax does not store the state of torch's generator.
 
     Args:
         surrogate_spec: The models by metric, as in Ax.
@@ -79,7 +79,7 @@ class RiskGenerator(BoTorchGenerator):
         refit: bool = True,
         **additional_model_inputs: Any,
     ) -> None:
-        r"""Fits the models from the start, with draws that the data address."""
+        r"""Fit the models from the start, with draws that follow from the data."""
         with addressed_draws(self.seed, "fit", sum(len(dataset.Y) for dataset in datasets)):
             super().fit(
                 datasets,
@@ -93,7 +93,7 @@ class RiskGenerator(BoTorchGenerator):
     def gen(
         self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
     ) -> TorchGenResults:
-        r"""The candidates, from draws that the data address."""
+        r"""The candidates, with draws that follow from the data."""
         pending = torch_opt_config.pending_observations or []
         rows = sum(len(X) for X in (*self.Xs, *pending))
         with addressed_draws(self.seed, "gen", rows):
@@ -131,8 +131,8 @@ def addressed_draws(seed: int, *stream: int | str) -> Iterator[None]:
 class RiskGenerators(GeneratorRegistryBase):
     r"""Ax's names of the generators of this package, for a `GeneratorSpec`.
 
-    Outcomes are left in their own units, in which noise and risk are meant: models standardise them
-    themselves. Parameters go the way of Ax's own modular generator.
+    Outcomes keep their units, in which noise and risk are defined; the models standardise them.
+    Parameters are transformed as in Ax's own modular generator.
 
     Example:
         >>> RiskGenerators.RISK.generator_class.__name__
@@ -143,7 +143,7 @@ class RiskGenerators(GeneratorRegistryBase):
 
     @property
     def GENERATOR_KEY_TO_GENERATOR_SETUP(self) -> dict[str, GeneratorSetup]:
-        r"""What Ax builds by each name."""
+        r"""The classes that Ax builds for each name."""
         setup = GeneratorSetup(
             adapter_class=ObservedAdapter,
             generator_class=RiskGenerator,

@@ -21,16 +21,16 @@ from botorch_risk.ax.generator import RiskGenerators
 
 
 class KnownNames(TransitionCriterion):
-    r"""Always met, once the experiment has what a strategy names.
+    r"""Always met, once the experiment has every name that a strategy uses.
 
-    A strategy is built before it sees the experiment. Ax asks the criteria of a node before each
-    candidate, so that a misspelt name ends the first request and not a trial.
+    A strategy is built before it sees the experiment. Ax evaluates the criteria of a node before
+    each candidate, so a misspelt name fails the first request, not a trial.
 
     Args:
         transition_to: The node to move to.
         metrics: Names of objectives.
         contexts: Names of metrics that are observed with the outcome. Ax adds a tracking metric
-            when a trial is completed with it, so that they are looked for from the first trial on.
+            when a trial is completed with it, so the check starts with the first trial.
         parameters: Names of parameters.
 
     Example:
@@ -69,7 +69,7 @@ class KnownNames(TransitionCriterion):
 
 
 def check_names(experiment: Experiment, generation_strategy: GenerationStrategy) -> None:
-    r"""Raises UserInputError if the experiment lacks what a strategy names.
+    r"""Raise UserInputError if the experiment lacks a name that a strategy uses.
 
     Args:
         experiment: Of Ax.
@@ -95,15 +95,15 @@ def after_sobol(
 ) -> GenerationStrategy:
     r"""Trials of a Sobol sequence, then of a generator.
 
-    The sequence goes on until half of its trials are completed, for those who ask ahead.
+    If you request trials ahead, the sequence goes on until half of its trials are completed.
 
     Args:
         name: The name of the strategy and of its second node.
         spec: The generator.
         num_initial: The number of trials of the sequence, at least 1.
         seed: Seed of the Sobol sequence.
-        names: `metrics`, `contexts` and `parameters` that the experiment has to have; a request
-            for a candidate ends with an error otherwise. See `KnownNames`.
+        names: `metrics`, `contexts` and `parameters` that the experiment has to have; otherwise a
+            request for a candidate raises an error. See `KnownNames`.
 
     Raises:
         ValueError: If there is no initial trial, or the seed is not an integer.
@@ -142,7 +142,7 @@ def generator_spec(
     default: ModelConfig | None = None,
     **more: Any,
 ) -> GeneratorSpec:
-    r"""Our generator; metrics that no model is named for have the default, or Ax's own model."""
+    r"""Our generator; metrics without a named model get the default, or Ax's own model."""
     default = default or ModelConfig(outcome_transform_classes=[Standardize], name="default")
     return GeneratorSpec(
         RiskGenerators.RISK,

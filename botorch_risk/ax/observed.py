@@ -1,4 +1,4 @@
-r"""What Ax observed with an outcome: the number of its readings, and the context."""
+r"""The number of readings and the context that Ax observed with an outcome."""
 
 import functools
 import math
@@ -37,15 +37,15 @@ def count_name(metric: str) -> str:
 
 
 class ObservedAdapter(TorchAdapter):
-    r"""Ax's adapter of torch generators, with what was observed next to an outcome.
+    r"""Ax's adapter of torch generators, extended by counts of readings and contexts.
 
     If the number of readings of a metric `y` is the tracking metric `y_count`, an arm that is tried
-    again is one row with all its readings. A mean without a count is a single reading, unless all
-    are: their standard errors, if they have any, are then known noise, as everywhere in Ax. A model
-    that does not learn the noise from counts uses standard errors if all rows have one.
+    again is one row with all its readings. A mean without a count is a single reading. If no mean
+    has a count, standard errors are taken as known noise, as everywhere in Ax. A model that does
+    not learn the noise from counts uses standard errors if all rows have one.
 
-    Ax stores outcomes with ten decimals. They are rounded to these here, so that an experiment that
-    was saved and loaded goes on as if it had not been; a warning says where that matters.
+    Ax stores outcomes with ten decimals. They are rounded likewise here, so that a saved and loaded
+    experiment continues unchanged; a warning says when that matters.
 
     Example:
         >>> from botorch_risk.ax import RiskGenerators
@@ -59,7 +59,9 @@ class ObservedAdapter(TorchAdapter):
         super().__init__(**options)
 
     def get_training_data(self, filter_in_design: bool = False) -> ExperimentData:
-        r"""The data that models are fitted to: without counts and contexts, which none predicts."""
+        r"""The data that models are fitted to, without counts and contexts, which no model
+        predicts.
+        """
         data = super().get_training_data(filter_in_design)
         columns = data.observation_data
         if "mean" not in columns:
@@ -142,7 +144,7 @@ class ObservedAdapter(TorchAdapter):
         return []
 
     def _learns_noise(self, metric: str) -> bool:
-        r"""Whether the model of a metric makes something of single readings among others."""
+        r"""Whether the model of a metric can use single readings among repeated ones."""
         spec = getattr(self.generator, "surrogate_spec", None)
         if spec is None:
             return False
@@ -156,7 +158,7 @@ def _columns(table: Any, names: Sequence[str]) -> Tensor:
 
 
 def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
-    r"""Warns of metrics of which the store keeps less than the models need."""
+    r"""Warn about metrics that the store keeps less precisely than the models need."""
     lost = (exact - stored).abs().max()
     spread = exact.std()
     if small := [name for name in exact if lost[name] > 1e-6 * spread[name] > 0]:
@@ -170,9 +172,9 @@ def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
 
 
 def with_known_noise(dataset: SupervisedDataset) -> SupervisedDataset:
-    r"""A dataset whose standard errors are all known; if one is not, without any of them.
+    r"""A dataset with its standard errors, or without any if one is missing.
 
-    A model then learns one noise level of all rows.
+    A model then learns one noise level for all rows.
 
     Example:
         >>> X, squares = torch.zeros(2, 1), torch.tensor([[0.1], [torch.nan]])
@@ -232,7 +234,7 @@ def with_contexts(
 
 
 def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset:
-    r"""A dataset with the number of readings of each row, arms that come back pooled.
+    r"""A dataset with the number of readings of each row; repeated arms are pooled.
 
     Args:
         dataset: Means and squared standard errors, `n x 1` each.
@@ -299,7 +301,7 @@ def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset
 def readings(
     values: Mapping[str, float | Sequence[float]],
 ) -> dict[str, float | tuple[float, float]]:
-    r"""What `Client.complete_trial` takes for trials of several readings.
+    r"""Convert several readings of a trial for `Client.complete_trial`.
 
     The number of readings is a tracking metric, `purity_count` for `purity`, from which our models
     learn the noise: the sample variance is `count * sem**2`. Name it once,

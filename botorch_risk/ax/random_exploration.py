@@ -1,4 +1,4 @@
-r"""Mix random trials into a generation strategy, as often as EXP3 finds that they pay."""
+r"""Mix random trials into a generation strategy, as often as EXP3 finds them useful."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Exp3Criterion(TransitionCriterion):
     r"""Met if EXP3 draws another node for the next trial, Algorithm 1 of [Ha2023uhe]_.
 
     The weights of the bandit are not stored: they follow from the experiment's trials. A draw knows
-    the rewards of the pairs that were completed when it was made, to the second, which is what
-    Ax's SQL storage keeps.
+    the rewards of pairs completed before it, to the second, the resolution of Ax's SQL storage.
 
     Args:
         transition_to: The node to move to.
@@ -75,7 +74,7 @@ class Exp3Criterion(TransitionCriterion):
         self.seed = seed
 
     def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
-        r"""Whether the next trial is from the node that this leads to."""
+        r"""Whether the next trial comes from the node that this leads to."""
         return self.next_node(experiment) == self.transition_to
 
     def next_node(self, experiment: Experiment) -> str:
@@ -127,7 +126,7 @@ class Exp3Criterion(TransitionCriterion):
         initial: list[_Evaluation],
         before: list[_Evaluation],
     ) -> tuple[float, Tensor]:
-        r"""When a pair is complete, NaN if it is not, and what it adds to the log weights."""
+        r"""The time at which a pair is complete, NaN before, and its change of the log weights."""
         done = float(np.max([each.completed for each in pair]))
         outcomes, scale, so_far = (
             torch.tensor(
@@ -151,7 +150,7 @@ class Exp3Criterion(TransitionCriterion):
 
 @dataclass(frozen=True)
 class _Evaluation:
-    r"""What the bandit knows of a trial; times in seconds, NaN while it is running."""
+    r"""The bandit's record of a trial; times in seconds, NaN while it is running."""
 
     is_random: bool
     created: float
@@ -192,9 +191,9 @@ def with_random_exploration(
     of the draw. Hyperparameters are then estimated from data that were not all chosen by the model
     that they belong to.
 
-    Trials that are asked for in one request are all of one kind. A trial that failed still takes
-    its turn. Draws follow from `seed` and from what was completed when the pair began, so that an
-    experiment that was saved and loaded goes on as it would have.
+    All trials of one request are of one kind. A trial that failed still takes its turn. Draws
+    follow from `seed` and from the trials completed when the pair began, so a saved and loaded
+    experiment continues unchanged.
 
     Args:
         strategy: A strategy of one objective, such as `risk_averse("purity")`; it is not changed.

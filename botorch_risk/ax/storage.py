@@ -40,7 +40,8 @@ def _public(module: ModuleType, base: type) -> tuple[Any, ...]:
 
 
 def register() -> None:
-    r"""Registers models, their fits, acquisition functions and generators; again does no harm.
+    r"""Register models, their fits, acquisition functions and generators; calling it again is
+    harmless.
 
     Example:
         >>> from ax.storage.botorch_modular_registry import MODEL_REGISTRY

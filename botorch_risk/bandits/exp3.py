@@ -1,4 +1,4 @@
-r"""EXP3, the bandit that assumes nothing about where rewards come from, over replicates at once."""
+r"""EXP3, a bandit that assumes nothing about the source of rewards, for all replicates at once."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Exp3:
         w_k <- w_k exp(gamma r / (K p_k))    for the arm that was chosen
 
     Weights are kept as logarithms, since they grow without limit. The state is this one tensor:
-    nothing here changes it, `update` returns another. Theory asks for rewards in [0, 1]; others
-    are used as they are.
+    nothing here changes it, `update` returns another. Theory asks for rewards in [0, 1]; others are
+    used unchanged.
 
     Args:
         log_weights: Logarithms of the weights, `R x K` for K arms.
@@ -167,7 +167,7 @@ class ScaledReward(NamedTuple):
     Args:
         value: The scaled rewards, `R`; NaN without a reward, or without outcomes to scale by.
         saturated: Whether the reward lies beyond the outcomes of the initial design, above or
-            below, `R`: there a clipped reward no longer distinguishes the arms.
+            below, `R`: clipped rewards there no longer distinguish the arms.
     """
 
     value: Tensor
@@ -179,8 +179,8 @@ def scale_reward(
 ) -> ScaledReward:
     r"""Rewards in units of the initial design's outcomes, Algorithm 1, line 19 of [Ha2023uhe]_.
 
-    The paper says no more than "scale it using D_0". With `low` and `high` the least and the
-    largest outcome, the choices are
+    The paper only says "scale it using D_0". With `low` and `high` the least and the largest
+    outcome, the choices are
 
         min_max:            clip((r - low) / (high - low), 0, 1)    of D_0
         unclipped_min_max:  (r - low) / (high - low)                of D_0
@@ -188,9 +188,9 @@ def scale_reward(
         running_min_max:    (r - low) / (high - low)                of all outcomes, this one too
 
     The first, the default, keeps the rewards where the theory of EXP3 wants them, but is 1 for
-    either arm once both beat the initial design; the last stays within [0, 1] without that. If
-    the outcomes to scale by are all equal, all choices are 1 for a reward above them, 0 below
-    and 1/2 at them.
+    either arm once both beat the initial design; the last stays within [0, 1] without this
+    saturation. If the outcomes to scale by are all equal, all choices are 1 for a reward above
+    them, 0 below and 1/2 at them.
 
     Args:
         rewards: Rewards in the units of the outcomes, `R`; NaN if missing.

@@ -25,35 +25,35 @@ _BEND, _FINE_BEND = 1e-2, 1e-3  # while exploring, and for a recommendation
 
 @construct_from_own_arguments
 class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
-    r"""The optimistic value of an objective if constraints may hold.
+    r"""The optimistic value of an objective where the constraints may hold.
 
         score(x) = bound.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
 
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
-    feasible set, and a point is avoided only when it is infeasible with confidence. `optimism`
-    says how far; at 0, where a constraint counts by its posterior mean, there is no such guarantee,
-    and fewer rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower`
-    uses the lower bounds, any point that may fail by them is worse than any that does not, and
-    `feasible(X)` says where all of them reach their limits.
+    feasible set, and a point is avoided only when it is infeasible with confidence. `optimism` sets
+    the degree; at 0 a constraint counts by its posterior mean, without this guarantee, and fewer
+    rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower` uses the
+    lower bounds: any point that may fail by them ranks below every point that does not.
+    `feasible(X)` says where all lower bounds reach their limits.
 
-    The spreads are the standard deviations of the observed outcomes. The penalty is exact, that is
-    without effect on the best point of the optimistic set, if no gain in the objective outweighs
-    it. For a maximiser with constraints of its own, see `feasibility_functions`.
+    The spreads are the standard deviations of the observed outcomes. The penalty is exact (it does
+    not change the best point of the optimistic set) if no gain in the objective outweighs it. For a
+    maximiser with constraints of its own, see `feasibility_functions`.
 
     Single-outcome objective, q = 1: use `sequential=True`.
 
     Args:
-        model: The model of all outcomes, as a rule a `ModelListGP`.
+        model: The model of all outcomes, usually a `ModelListGP`.
         bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
-            `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. This acquisition function
-            conditions it on pending points from now on.
+            `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. From now on, this
+            acquisition function conditions it on pending points.
         risk_constraints: Each a `RiskConstraint` or a `NoisyChanceConstraint` on an outcome of
             the model.
         beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
             confidence in the model.
         optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
             Default: `beta`.
-        penalty: What a violation of one spread costs, in spreads of the objective.
+        penalty: The cost of a violation by one spread, in spreads of the objective.
         objective_outcome: Which outcome of the model the objective is, for its spread.
         X_pending: `batch_shape x n' x d` decisions under evaluation.
 
@@ -152,7 +152,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:
-        r"""The optimistic value in the optimistic feasible set, with a penalty outside of it."""
+        r"""The optimistic value in the optimistic feasible set, with a penalty outside."""
         return self._value(X, "upper")
 
     def lower(self, X: Tensor) -> Tensor:
@@ -216,8 +216,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     def cautious(self, X: Tensor, expected: bool = False) -> Tensor:
         r"""The value by the posterior mean, with a penalty if a lower bound misses its limit.
 
-        Continuous, for the maximiser in `recommend_everywhere`. Where it is largest the
-        constraints hold with confidence, by up to a thousandth of the spread of each, if they can.
+        Continuous, for the maximiser in `recommend_everywhere`. At its maximum, the constraints
+        hold with confidence if they can, up to a thousandth of each spread.
 
         Args:
             X: `batch_shape x m x d`.
@@ -227,7 +227,9 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._smooth(values, self.slacks(X, "lower"), _FINE_BEND)
 
     def _smooth(self, value: Tensor, slacks: Tensor, spreads: float) -> Tensor:
-        r"""A value less a penalty with a continuous gradient, which is full where a slack is 0."""
+        r"""A value minus a penalty with a continuous gradient; the penalty is complete at a slack
+        of 0.
+        """
         bend = spreads * _per_point(self.spreads, slacks)
         missed = (bend - slacks).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
         bent = torch.where(missed < bend, missed.square() / (2 * bend), missed - bend / 2)

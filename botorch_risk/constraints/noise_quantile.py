@@ -24,12 +24,12 @@ from botorch_risk.posterior.t_batch import as_points
 
 
 class NoiseQuantileModel(Model):
-    r"""The lower quantile of the outcome of one evaluation, with the noise that was learnt.
+    r"""The lower quantile of the outcome of one evaluation, with the learnt noise.
 
         q(x) = f(x) - z sqrt(noise(x)),   z = the standard normal quantile of 1 - delta
 
     so that P(f(x) + noise >= q(x)) = 1 - delta for Gaussian noise; with `minimized`, the same of
-    -f. The noise is the predicted one, f is uncertain: the posterior is Gaussian.
+    -f. The noise is the predicted noise and f is uncertain, so the posterior is Gaussian.
 
     Args:
         model: A `MeanVarianceGP`.
@@ -68,7 +68,7 @@ class NoiseQuantileModel(Model):
         r"""The joint distribution of the quantiles at `batch_shape x q x d` points.
 
         Raises:
-            UnsupportedError: If noise is requested, which the quantile holds already.
+            UnsupportedError: If noise is requested, which the quantile already includes.
         """
         if observation_noise is not False:
             raise UnsupportedError(
@@ -95,7 +95,7 @@ LEAST_NOISE = 1e-12  # of the squared spread of the outcome
 
 @construct_from_own_arguments
 class NoiseQuantileBound(PointwiseAcquisitionFunction):
-    r"""Bounds of the lower quantile of one evaluation, with the noise that was learnt.
+    r"""Bounds of the lower quantile of one evaluation, with the learnt noise.
 
         upper(x) = mean(x) + sqrt(beta) sigma(x) - z sqrt(lower bound of the noise)
         lower(x) = mean(x) - sqrt(beta) sigma(x) - z sqrt(upper bound of the noise)

@@ -44,7 +44,7 @@ class OutcomeConstraint(Protocol):
 
 @dataclass(frozen=True)
 class RiskConstraint:
-    r"""A risk of an outcome has to be at least, or the outcome under a risk at most, a threshold.
+    r"""Require the risk of an outcome to be at least a threshold, or at most with `at_most`.
 
         risk_measure([f(x, w_j)]_j) >= threshold
         risk_measure([-f(x, w_j)]_j) >= -threshold,   with `at_most`
@@ -54,13 +54,13 @@ class RiskConstraint:
     in the model is `beta` of the bounds.
 
     Args:
-        environment: What a decision may meet. For an outcome that only the decision decides:
+        environment: What a decision may meet. For an outcome that depends on the decision alone:
             `InputPerturbation` with one perturbation, 0.
         risk_measure: Reduces the outcomes; larger is better.
         threshold: In units of the outcome.
         outcome: Which outcome of the model.
-        at_most: Whether small outcomes are good. The measure is then of the negative outcome,
-            so that `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth.
+        at_most: Whether small outcomes are good. The measure is then taken of the negative outcome,
+            so `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth.
 
     Raises:
         TypeError: If a part is not an environment or a measure.
@@ -187,7 +187,7 @@ class NoisyChanceConstraint:
 
 
 def under(environment: Environment, constraints: Sequence[Any]) -> list[Any]:
-    r"""The constraints, those on `ObservedContexts` with what was learnt of them."""
+    r"""The constraints, with `ObservedContexts` replaced by the learnt distribution."""
     return [
         replace(each, environment=environment)
         if isinstance(each, RiskConstraint) and isinstance(each.environment, ObservedContexts)
@@ -197,7 +197,7 @@ def under(environment: Environment, constraints: Sequence[Any]) -> list[Any]:
 
 
 def check_threshold(threshold: float, outcome: int) -> None:
-    r"""Raise ValueError unless the threshold is finite and the outcome may exist."""
+    r"""Raise ValueError unless the threshold is finite and the outcome's index is valid."""
     check_finite(threshold=threshold)
     check_counts(0, outcome=outcome)
 

@@ -167,7 +167,7 @@ def likelihood_of(
     # A copy in any case: the profile of a squared exponential is its slope, which is used below.
     covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
     if observed is not None and pairs is not None:
-        # Independent standard normals in place of unobserved rows, whose targets are 0.
+        # Independent standard normals instead of unobserved rows, whose targets are 0.
         covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)

@@ -31,7 +31,7 @@ class FastMarginals(Model):
     r"""A fitted model whose `posterior` is several times faster for single points.
 
     Acquisition functions that look at one point at a time (BoTorch's analytic ones, and Monte-Carlo
-    ones with q = 1) use it in place of the model, in any optimiser:
+    ones with q = 1) use it instead of the model, in any optimiser:
 
         acqf = LogExpectedImprovement(FastMarginals(model), best_f)
 

@@ -56,7 +56,7 @@ def _built_on_host(
 ) -> SingleTaskGP:
     r"""Build the model where its checks wait for nothing, and move it to the device of the data.
 
-    BoTorch looks at the data and uploads each parameter by itself: 21 waits in place of one.
+    BoTorch looks at the data and uploads each parameter by itself: 21 waits instead of one.
     """
     seen = X
     if input_transform is not None:

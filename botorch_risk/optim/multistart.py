@@ -75,7 +75,7 @@ def optimize_acqf_replicates(
         max_iterations: The maximum number of steps from a start.
         batch_limit: The maximum number of points to evaluate in one call, all replicates together.
             Default: 8,192 on a CPU, 2^20 on a GPU.
-        raw_points: Points within the bounds to choose the starts from, `R x n x d`, in place of
+        raw_points: Points within the bounds to choose the starts from, `R x n x d`, instead of
             Sobol points; `raw_samples` then has no part.
 
     Returns:

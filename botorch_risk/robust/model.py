@@ -181,8 +181,8 @@ class RobustModel(ModelOfRisks):
                 underlying models with one output.
 
         Raises:
-            BotorchTensorDimensionError: If decisions and environments do not make the inputs of the
-                model.
+            BotorchTensorDimensionError: If decisions and environments do not combine to inputs of
+                the model.
             UnsupportedError: If noise is requested, a transform is given for several outcomes, or
                 the joint distribution would use more memory than the limit.
         """

@@ -49,7 +49,7 @@ def regret_samples(
         `batch_shape x num_samples`, in the unit of the risk.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
+        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
             model.
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the likelihood is not Gaussian, or the model is one of risks already.

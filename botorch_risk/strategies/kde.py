@@ -49,7 +49,7 @@ def risk_kde(
 
     Raises:
         BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
-        TypeError: If `risk_measure` is neither.
+        TypeError: If `risk_measure` is neither a measure nor a schedule.
         ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:

@@ -334,7 +334,7 @@ def risk_search(
         acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
             its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
             the last two if `robust` has them. Default: the largest confidence bound.
-        choose: How rows are chosen, in place of `acquisition`. Default: `DecisionThenValue`.
+        choose: How rows are chosen, instead of `acquisition`. Default: `DecisionThenValue`.
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
         value_rule: Which w is chosen for a decision, see `VALUE_RULES`. Default: the one whose

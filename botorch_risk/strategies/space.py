@@ -108,7 +108,7 @@ def require_continuous(box: Any, name: str) -> None:
 
 
 def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int) -> Tensor:
-    r"""One column, from 0 to 1, in place of the one-hot columns of a category.
+    r"""One column, from 0 to 1, instead of the one-hot columns of a category.
 
     Args:
         X: Encoded points, `... x d'`.

@@ -111,7 +111,7 @@ def read_identity(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 
 def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
-    r"""Writes the identity of a store, in place of one that it has."""
+    r"""Writes the identity of a store, instead of one that it has."""
     connection.execute("DELETE FROM identity")
     rows = sorted((key, json.dumps(value)) for key, value in identity.items())
     whole = checksum(*(cell for row in rows for cell in row))

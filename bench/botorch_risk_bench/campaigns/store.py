@@ -290,7 +290,7 @@ class CampaignStore:
         return begun
 
     def _write(self, table: str, *row: Any) -> None:
-        r"""Write a row, in place of one with the same key."""
+        r"""Write a row, instead of one with the same key."""
         marks = ", ".join("?" * (len(row) + 1))
         self._connection.execute(
             f"INSERT OR REPLACE INTO {table} VALUES ({marks})", (*row, checksum(*row))

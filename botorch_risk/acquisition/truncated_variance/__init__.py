@@ -1,9 +1,8 @@
 r"""Truncated variance reduction (TRUVAR): optimisation and level sets on a finite domain.
 
-Read in this order: `goals` (what the sets are about), `state` (what is remembered between samples,
-its widths and a report of it), `gain` (Eq. 3, at points and on a whole domain), `sampling` (noise
-and cost), `covering` (how a batch is chosen), `acquisition` (the whole). `cost_bounds` is
-the theory.
+Read in this order: `goals` defines the sets, `state` is the memory between samples with its widths
+and report, `gain` is Eq. 3 at points and on a whole domain, `sampling` has noise and cost,
+`covering` chooses a batch, and `acquisition` puts them together. `cost_bounds` is the theory.
 """
 
 from .acquisition import TruncatedVarianceReduction

@@ -40,7 +40,7 @@ _CHUNK_ENTRIES = ChunkSize(cpu=2**18, gpu=2**24)
 
 
 class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
-    r"""How much a sample shrinks the truncated variances of the points that matter, per cost.
+    r"""The reduction of the truncated variances of the relevant points by a sample, per cost.
 
         score(x) = sum_{x' in M} w(x') beta min(max(s^2(x') - eta^2 / beta, 0), D_x(x')) / c(x)
         D_x(x') = cov(x', x)^2 / (s^2(x) + noise(x))
@@ -101,7 +101,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         Args:
             posterior: Over the domain, given all samples so far.
             state: Updated with this posterior.
-            cost: What a sample costs; 1, or the cost of its noise level, if `None`.
+            cost: The cost of a sample; if `None`, it is 1 or the cost of the noise level.
             noise: The known noise variance, squared units of the outcome: a number, `|D|` values
                 or a function of points. The inferred noise of the model if `None`.
             levels: Noise levels to choose from. The level, from 0, is then the last column of
@@ -110,8 +110,8 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
                 A), or a mask `batch_shape x |D|` such as by `top_candidates`.
             weights: `|D|` weights > 0 of the points in the sum.
             previous: `batch_shape x d`, where the last sample was taken; `None` before the first.
-            anticipate: Whether to sum over the M that is expected after the sample (Appendix A);
-                with `monotone=False` points that come back are in it.
+            anticipate: Whether to sum over the set M expected after the sample (Appendix A); with
+                `monotone=False` it includes points that return.
             X_pending: `batch_shape x n' x d` points under evaluation, with levels if any.
 
         Raises:
@@ -186,11 +186,10 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
     def select(self, q: int = 1) -> Selection:
         r"""The next points by greedy covering, best first.
 
-        M, `beta` and `eta` stay; each chosen point enters with its noise, and is the previous
-        point of the next one. A batch ends short when no candidate has a positive gain left, and
-        one that is finished is empty.
-        Ties, exact at the end of an epoch, go to the larger gain without truncation, then to the
-        lower index.
+        M, `beta` and `eta` stay; each chosen point enters with its noise, and is the previous point
+        of the next one. A batch is shorter if no candidate has a positive gain left, and empty for
+        a finished replicate. Ties, exact at the end of an epoch, go to the larger gain without
+        truncation, then to the lower index.
 
         Args:
             q: The maximum number of points to choose.

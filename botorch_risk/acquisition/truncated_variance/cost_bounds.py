@@ -1,4 +1,4 @@
-r"""What TRUVAR may cost at most for a known function, Theorem 3.1 of [Bogunovic2016truvar]_."""
+r"""Upper bounds on TRUVAR's cost for a known function, Theorem 3.1 of [Bogunovic2016truvar]_."""
 
 import math
 from typing import NamedTuple
@@ -27,14 +27,14 @@ def covering_cost(
 
         C*(xi, M) = min_S { c(S) : max_{x in M} sigma_S(x) <= xi }
 
-    Eq. (11) of [Bogunovic2016truvar]_, whose minimum over collections of samples is a problem of
-    submodular covering: what is returned is the cost of the greedy one, which is at least C*, and
-    may stand for it in Eq. (13). Points may be sampled again.
+    Eq. (11) of [Bogunovic2016truvar]_, whose minimum over collections of samples is a submodular
+    covering problem. The function returns the cost of the greedy solution, which is at least C* and
+    may replace it in Eq. (13). Points may be sampled again.
 
     Args:
         covariance: The prior covariance, `|D| x |D|`.
         noise: The noise variance of a sample of each point, `|D|`, or at each level, `|D| x K`.
-        cost: What the sample costs, of the same shape.
+        cost: The costs of the samples, of the same shape.
         within: The set M, `|D|` booleans.
         deviation: The target `xi`.
         max_samples: The most samples.
@@ -78,7 +78,7 @@ def covering_cost(
 
 
 class CostBounds(NamedTuple):
-    r"""What TRUVAR may cost until it is accurate to epsilon.
+    r"""The maximum cost of TRUVAR until it is accurate to epsilon.
 
     Attributes:
         epoch_costs: `C_(1), C_(2), ...`, Eq. (13), the argument of `GuaranteedWidth`.
@@ -104,7 +104,7 @@ def cost_bounds(
     r: float = 0.5,
     slack: float = 0.5,
 ) -> CostBounds:
-    r"""The cost by which TRUVAR is accurate to epsilon, for a function that is known.
+    r"""Bound the cost at which TRUVAR is accurate to epsilon, for a known function.
 
         C_(i) = C*(eta_(i) / beta_(i)^(1/2), M_(i-1)) log(|M_(i-1)| beta_(i) / (slack eta_(i))^2)
                 + c_max                                                              Eq. (13)
@@ -112,21 +112,21 @@ def cost_bounds(
         C_epsilon = sum of C_(i) over all i with 4 (1 + slack) eta_(i-1) > epsilon   Eq. (15)
 
     Theorem 3.1 of [Bogunovic2016truvar]_: run with `GuaranteedWidth(delta, epoch_costs, c_min)`,
-    the same `eta`, `r` and `slack`, TRUVAR is accurate to epsilon (Definition 3.1) once it has
-    cost `total`, with probability `1 - delta`, if the variance reduction is submodular. The sets
-    `M_(i)` follow Eqs. (9) and (10): the points of the true function near its maximum or its level,
-    so that this is for studies and not for a search. `C*` is the cost of greedy covering,
-    `covering_cost`. As the two equations of an epoch ask for each other, C grows from `c_max`
-    until both hold. `eta_(0)` is infinite: there is one epoch at least.
+    the same `eta`, `r` and `slack`, TRUVAR is accurate to epsilon (Definition 3.1) once it has cost
+    `total`, with probability `1 - delta`, if the variance reduction is submodular. The sets `M_(i)`
+    follow Eqs. (9) and (10): the points of the true function near its maximum or its level, so this
+    is for studies, not for a search. `C*` is the cost of greedy covering, `covering_cost`. As the
+    two equations of an epoch depend on each other, C grows from `c_max` until both hold. `eta_(0)`
+    is infinite, so there is at least one epoch.
 
     Args:
         values: Values of the function, `|D|`.
-        covariance: The prior covariance, `|D| x |D|`, of variance 1 at most.
+        covariance: The prior covariance, `|D| x |D|`, with variances of at most 1.
         noise: Noise variances, `|D|` or `|D| x K`, as for `covering_cost`.
         cost: Costs, of the same shape.
         goal: `Maximize()` or a `LevelSet`.
         epsilon: The accuracy, in units of the function.
-        delta: The probability that some bound fails.
+        delta: The probability that any bound fails.
         eta: The first target.
         r: The factor from one target to the next.
         slack: How far above its target an epoch may end, the paper's delta-bar, > 0.

@@ -53,7 +53,7 @@ class GreedyCovering:
         terms: Noise and cost of candidates.
         candidates: `batch_shape x |D|`, which points may be sampled.
         weights: `|D|` weights of the points in the sum, or `None`.
-        anticipate: Whether to sum over the M that is expected after the sample.
+        anticipate: Whether to sum over the set M expected after the sample.
     """
 
     state: TruncatedVarianceState
@@ -67,7 +67,7 @@ class GreedyCovering:
         return self._values(posterior, self._mask, previous)
 
     def targets(self, posterior: DomainPosterior) -> Targets:
-        r"""The points whose variances are to fall."""
+        r"""The points whose variances should fall."""
         if not self.anticipate:
             return Targets.of(posterior, self.state, self.weights)
         within = anticipated_set(posterior, self.state)
@@ -252,7 +252,8 @@ def top_candidates(
         within: A mask `batch_shape x |D|` of the points to choose from; all by default.
 
     Returns:
-        A mask `batch_shape x |D|`, ties to the lower index; fewer points where the mask has fewer.
+        A mask `batch_shape x |D|`; ties go to the lower index, and there are fewer points if the
+        mask has fewer.
 
     Raises:
         BotorchTensorDimensionError: If `within` is not a mask of the domain.

@@ -21,12 +21,12 @@ from botorch_risk.posterior.domain import DomainPosterior
 
 
 class Targets(NamedTuple):
-    r"""The points whose variances are to fall, for `B` replicates.
+    r"""The points whose variances should fall, for `B` replicates.
 
     Attributes:
         row: `B x a` rows of the domain; shorter lists are padded with rows of weight 0.
         weights: `B x a`, times `beta`.
-        cap: `B x a`, the most that a variance may usefully fall; `None` without truncation.
+        cap: `B x a`, the largest useful reduction of each variance; `None` without truncation.
         whole: Whether they are the whole domain, in order.
     """
 
@@ -77,7 +77,7 @@ class Targets(NamedTuple):
 
 
 def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The true entries of a `B x n` mask in order, `B x a`, and which of them are no padding."""
+    r"""The true entries of a `B x n` mask in order, `B x a`, and which of them are not padding."""
     count = mask.sum(dim=-1, keepdim=True)
     size = int(count.max())
     # A stable sort of what is false puts the true entries in front in their order, for all
@@ -95,7 +95,7 @@ def gain(covariance: Tensor, inverse: Tensor, targets: Targets) -> Tensor:
     Args:
         covariance: `B x m x a` posterior covariances with the targets.
         inverse: `B x m`, one over the variance of the outcome.
-        targets: The points whose variances are to fall.
+        targets: The points whose variances should fall.
 
     Returns:
         `B x m` gains, the numerator of Eq. (3).
@@ -109,16 +109,15 @@ def gain(covariance: Tensor, inverse: Tensor, targets: Targets) -> Tensor:
 def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -> Tensor:
     r"""The points that may be in the set `M` after a sample, `batch_shape x |D|`.
 
-    The points of `M_t`; and if sets are formed from scratch (`monotone=False`) all points that
-    the present bounds leave open, since a new epoch has wider ones: points come back. A sample
-    at its mean narrows bounds only, so that there are no others.
-
-    The paper combines neither variant with the other nor with costs. Its Eq. (3) subtracts a sum
-    over the set after the sample from one over the set before it, and we read 'before' as formed by
-    the same bounds, with the present `beta_(i)`, from no sample. With the set of the last round
-    instead, points that come back count in the second sum alone: all gains fall by the same amount,
-    which changes nothing at equal costs, but with unequal ones they may all be negative. Then the
-    ratio of Eq. (3) prefers the most expensive sample, however little it tells.
+    The points of `M_t`; and if sets are formed from scratch (`monotone=False`), all points that the
+    present bounds leave open, since wider bounds in a new epoch bring points back. There are no
+    others, as a sample at its mean only narrows bounds. The paper does not combine the two variants
+    with each other or with costs. Its Eq. (3) subtracts a sum over the set after the sample from
+    one over the set before it, and we form both by the same bounds, with the present `beta_(i)`.
+    With the set of the last round instead, returning points would count in the second sum only: all
+    gains fall by the same amount, which is harmless at equal costs but may make them all negative
+    at unequal costs. Then the ratio of Eq. (3) prefers the most expensive sample, however
+    uninformative it is.
     """
     if state.monotone:
         return state.unclassified
@@ -136,11 +135,11 @@ def anticipated_gain(
 ) -> Tensor:
     r"""The gain if the set `M` after the sample is anticipated (Appendix A).
 
-    The outcome is replaced by its mean, so that only the variances change. The second sum of
-    Eq. (3) then runs over the points that would be in M; the first runs over all that may be,
-    `anticipated_set`, since otherwise ruling points out would have no merit. A point that would be
-    ruled out thus counts with all of `max(beta s^2, eta^2)`, and a sample that changes nothing has
-    a gain of 0.
+    The outcome is replaced by its mean, so that only the variances change. The second sum of Eq.
+    (3) then runs over the points that would be in M; the first runs over all that may be,
+    `anticipated_set`, since otherwise there would be no reward for ruling points out. A point that
+    would be ruled out thus counts with all of `max(beta s^2, eta^2)`, and a sample that changes
+    nothing has a gain of 0.
 
     Args:
         covariance: `B x m x a`.
@@ -198,11 +197,11 @@ _SMALLEST_SIDE = 64
 
 
 class Candidates(NamedTuple):
-    r"""Points of the domain to be valued, for `B` replicates.
+    r"""Points of the domain to evaluate, for `B` replicates.
 
     Attributes:
         row: `B x m` rows of the domain.
-        valid: `B x m`, which are candidates, and no padding.
+        valid: `B x m`, True for candidates and False for padding.
         shared: How many of the first rows are the targets, in the same order.
     """
 
@@ -212,7 +211,7 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor, targets: Targets, dense: bool) -> Candidates:
-        r"""The points of a `B x |D|` mask; the targets first if it pays to value them as well."""
+        r"""The points of a `B x |D|` mask, the targets first if it pays to evaluate them too."""
         row = targets.row
         if dense or 2 * int(mask.gather(-1, row).sum()) < row.numel():
             return cls(*padded_index(mask), shared=0)
@@ -249,7 +248,7 @@ def gain_on_domain(
         posterior: Supplies the covariance.
         candidates: The points.
         inverse: `B x m x K`, one over the variance of the outcome at each noise level.
-        targets: The points whose variances are to fall.
+        targets: The points whose variances should fall.
 
     Returns:
         `B x m x K` gains.

@@ -1,7 +1,7 @@
-r"""What truncated variance reduction looks for: the maximum, or a level set.
+r"""Goals of truncated variance reduction: the maximum, or a level set.
 
-A goal says which points confidence bounds rule out or classify, when nothing is left to do, and how
-accurate the sets are.
+A goal says which points confidence bounds rule out or classify, when the search is finished, and
+how accurate the sets are.
 """
 
 import math
@@ -18,7 +18,7 @@ Sets = tuple[Tensor, Tensor, Tensor]  # unclassified, high, low: batch_shape x |
 
 
 class Goal(ABC):
-    r"""What the sets of Algorithm 2 of TRUVAR are about.
+    r"""The goal of the sets in Algorithm 2 of TRUVAR.
 
     Attributes:
         paper_a: The factor of `beta_(i)` in the paper's experiments.
@@ -64,7 +64,7 @@ class Goal(ABC):
 
     @abstractmethod
     def warn_unlikely(self, smallest: Tensor, largest: Tensor) -> None:
-        r"""Warns if the outcomes so far, which lie in a range, say that the goal is misplaced.
+        r"""Warn if the range of the outcomes so far suggests that the goal is misplaced.
 
         Args:
             smallest: The smallest outcome of each replicate, `batch_shape`.
@@ -83,7 +83,7 @@ class Goal(ABC):
 
 @dataclass(frozen=True)
 class Maximize(Goal):
-    r"""Finds the maximisers: M holds the points that may be one.
+    r"""Finds the maximisers: M holds the points that may be a maximiser.
 
         M_t = {x in M_{t-1}: u(x) >= max_{x' in M_{t-1}} l(x')}                   Eq. (5)
 
@@ -100,7 +100,7 @@ class Maximize(Goal):
     keeps_maximizer: ClassVar[bool] = True
 
     def is_finished(self, sets: Sets, monotone: bool) -> Tensor:
-        r"""One potential maximiser is left, and no point can come back."""
+        r"""One potential maximiser is left, and no point can return."""
         return sets[0].sum(dim=-1) <= int(monotone)
 
     def accuracy(self, sets: Sets, values: Tensor) -> Tensor:
@@ -200,12 +200,12 @@ class RelativeLevelSet(LevelSetGoal):
     upper bound is below the pessimistic one, from `max_M l`. A classified point whose upper bound
     reaches `max_M l` may be the maximum, on which the level depends, and stays in M.
 
-    With a baseline of 0, the paper's form, a negative maximum has h above it, so that no point is
-    high: put the baseline below every value that f can take.
+    With a baseline of 0, the paper's form, h lies above a negative maximum, and no point is high:
+    put the baseline below every possible value of f.
 
     Attributes:
         fraction: In (0, 1), the paper's omega.
-        baseline: The value that counts as nothing, in units of the outcome.
+        baseline: The value that counts as zero, in units of the outcome.
 
     Raises:
         ValueError: If the fraction is outside (0, 1) or the baseline not finite.

@@ -18,7 +18,7 @@ Noise = float | Tensor | Callable[[Tensor], Tensor]
 
 @runtime_checkable
 class Cost(Protocol):
-    r"""What a sample costs, given where the last one was taken.
+    r"""The cost of a sample, given the location of the last one.
 
     `c(x)` in Eq. (3) of [Bogunovic2016truvar]_; as in its Sec. 4 it may depend on the last point.
     """
@@ -39,7 +39,7 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class NoiseLevels:
-    r"""Noise variances to choose from, and what they cost, Corollary 3.2 of [Bogunovic2016truvar]_.
+    r"""Noise variances to choose from, and their costs, Corollary 3.2 of [Bogunovic2016truvar]_.
 
     The domain is then `D_0 x {0, .., K - 1}`; the sets stay subsets of `D_0`.
 
@@ -48,8 +48,8 @@ class NoiseLevels:
         costs: `K` costs > 0; `None` if a cost function knows the levels.
 
     Raises:
-        ValueError: If there is no level, a variance is negative, a cost is not positive, one of
-            them is not finite, or their numbers differ.
+        ValueError: If there is no level, if a variance is negative, a cost not positive or a number
+            not finite, or if there are not as many costs as variances.
 
     Example:
         >>> len(NoiseLevels(variances=(1e-6, 1e-3), costs=(15.0, 2.0)))
@@ -134,7 +134,7 @@ class SamplingTerms:
         return X[..., :-1], level.long()
 
     def known_noise(self, X: Tensor, row: Tensor | None = None) -> Tensor | None:
-        r"""Noise variances that are known beforehand, broadcastable to `... x m x K`.
+        r"""Noise variances that are known in advance, broadcastable to `... x m x K`.
 
         Args:
             X: `... x m x d` points.
@@ -195,7 +195,7 @@ class SamplingTerms:
         return self.noise_at(X, posterior).gather(-1, level.unsqueeze(-1)).squeeze(-1)
 
     def hallucinate(self, posterior: DomainPosterior, X: Tensor) -> DomainPosterior:
-        r"""A copy of a posterior after samples that come out at its mean; only variances change.
+        r"""A copy of the posterior after samples equal to its mean; only variances change.
 
         Args:
             posterior: Over the domain; left as it is.
@@ -210,7 +210,7 @@ class SamplingTerms:
         return trial
 
     def cost_of(self, X: Tensor, level: Tensor, previous: Tensor | None) -> Tensor:
-        r"""What samples cost that were taken one after the other.
+        r"""The costs of samples taken one after the other.
 
         Args:
             X: `R x q x d` points, NaN where none was taken.

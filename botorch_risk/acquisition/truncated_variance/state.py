@@ -60,7 +60,7 @@ class GuaranteedWidth:
     here they are given, and the last one stands for all further epochs.
 
     Attributes:
-        delta: Probability, in (0, 1), that some bound fails.
+        delta: Probability, in (0, 1), that any bound fails.
         epoch_costs: `C_(1), C_(2), ...`, each > 0.
         min_cost: The least cost of a sample, > 0.
 
@@ -105,7 +105,7 @@ _SMALLEST_ETA = 1e-10
 
 @dataclass(frozen=True)
 class TruncatedVarianceState:
-    r"""What truncated variance reduction remembers between samples.
+    r"""The memory of truncated variance reduction between samples.
 
     Algorithms 1 and 2 of [Bogunovic2016truvar]_.
 
@@ -121,7 +121,7 @@ class TruncatedVarianceState:
         goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         width: Maps the epoch and its first sample to `beta_(i)`.
         r: The factor, in (0, 1), from one target to the next.
-        slack: How much above its target an epoch may end (the paper's delta-bar).
+        slack: How far above its target an epoch may end (the paper's delta-bar).
         monotone: Whether `M_t` only shrinks. Otherwise D stands for `M_{t-1}` in Eqs. (5) to (7),
             and the sets are formed from scratch.
         domain_size: The `|D|` of `beta_(i)`.
@@ -185,7 +185,7 @@ class TruncatedVarianceState:
         domain_size: int | None = None,
         batch_shape: torch.Size | tuple[int, ...] = (),
     ) -> TruncatedVarianceState:
-        r"""The state before any data: everything is possible.
+        r"""The state before any data, in which every point is possible.
 
         Args:
             domain: `|D| x d`, or `R x |D| x d`.
@@ -195,7 +195,7 @@ class TruncatedVarianceState:
             eta: The first target in units of the prior standard deviation; 0 is pure variance
                 reduction.
             r: The factor from one target to the next.
-            slack: How much above its target, as a fraction of it, an epoch may end.
+            slack: How far above its target an epoch may end, as a fraction of the target.
             monotone: Whether the sets only shrink.
             width: The theory's confidence width instead of the one of `a`.
             domain_size: The `|D|` of the width; all points by default (the paper multiplies it
@@ -270,7 +270,7 @@ class TruncatedVarianceState:
 
         Args:
             posterior: The posterior of all samples so far.
-            cost: What the new samples cost, one for all or `batch_shape`.
+            cost: The cost of the new samples, one for all or `batch_shape`.
 
         Raises:
             InputDataError: If the posterior is of another domain.
@@ -375,7 +375,7 @@ class Status(NamedTuple):
         target: `batch_shape`, `eta_(i)` in units of the outcome.
         largest_deviation: `batch_shape`, the largest posterior standard deviation in `M_t`; the
             epoch ends when `sqrt(beta)` times it is at the target.
-        cost: `batch_shape`, what all samples have cost so far.
+        cost: `batch_shape`, the cost of all samples so far.
     """
 
     num_unclassified: Tensor
@@ -386,7 +386,7 @@ class Status(NamedTuple):
 
 
 def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
-    r"""Reports where a run of TRUVAR stands.
+    r"""Report the progress of a TRUVAR run.
 
     After Algorithm 1 of [Bogunovic2016truvar]_.
 

@@ -1,4 +1,4 @@
-r"""How often the bands of a model hold what it has not seen, as a card."""
+r"""A card that shows how often a model's bands contain unseen data."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ GRAY = "#808080"
 class CalibrationPlot(FittedAnalysis):
     r"""The share of left-out rows within central bands of the model, at each level.
 
-    Each row is predicted by the model without it; of a risk under contexts that is the model of
+    Each row is predicted by the model without it; for a risk under contexts this is the model of
     the outcome. The verdict of `botorch_risk.diagnostics` is the subtitle.
 
     The DataFrame has one row for each level:

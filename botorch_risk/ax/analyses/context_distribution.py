@@ -23,7 +23,7 @@ ROW_HEIGHT = 300  # pixels
 class ContextDistributionPlot(FittedAnalysis):
     r"""The kernel density that the strategy has learnt, of each context on its own.
 
-    For experiments under an uncertain context, whose observed values are the ticks.
+    For experiments with an uncertain context; its observed values are the ticks.
 
     The DataFrame has one row for each point of the curves and for each observed context:
         - context: Its name

@@ -1,4 +1,4 @@
-r"""What the cards have in common: each shows a part of a strategy's fitted model."""
+r"""The base of the cards: each shows a part of a strategy's fitted model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -62,9 +62,9 @@ class TradeOff(NamedTuple):
         mean: `n`, the posterior mean; under contexts, its expectation.
         risk: `n`.
         feasible: `n`, whether all constraints hold by the posterior mean.
-        name: What the risk is, for a column.
-        label: What the risk is, for an axis.
-        signs: 1 where a larger one is better and -1 otherwise, of the mean and of the risk.
+        name: The name of the risk, for a column.
+        label: The name of the risk, for an axis.
+        signs: For the mean and the risk, 1 if larger is better and -1 otherwise.
     """
 
     mean: Tensor
@@ -89,7 +89,7 @@ def check_has_risk(bound: Any) -> None:
 def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
     r"""The mean and the risk of points.
 
-    The risk is the standard deviation of the noise of one reading if the noise is learnt. Under
+    If the noise is learnt, the risk is the standard deviation of one reading's noise. Under
     contexts it is the strategy's risk measure, of the posterior mean at each value; for the
     expectation, which is the mean itself, the standard deviation over the contexts.
 
@@ -193,7 +193,7 @@ class FittedAnalysis(Analysis, ABC):
         Args:
             experiment: With a completed trial.
             generation_strategy: A strategy of this package.
-            adapter: A fitted one, in place of the strategy's.
+            adapter: A fitted one, instead of the strategy's.
 
         Raises:
             AxError: If the strategy has no such part, as `validate_applicable_state` says.
@@ -216,7 +216,7 @@ class FittedAnalysis(Analysis, ABC):
 
     @abstractmethod
     def _part(self, fitted: Fitted) -> Any:
-        r"""What the card shows; raises an error of Ax if the model has no such part."""
+        r"""The content of the card; raises an Ax error if the model has no such part."""
 
     @abstractmethod
     def _card(self, fitted: Fitted, part: Any) -> PlotlyAnalysisCard: ...
@@ -224,5 +224,5 @@ class FittedAnalysis(Analysis, ABC):
     def _plotly_card(
         self, title: str, subtitle: str, table: pd.DataFrame, figure: go.Figure
     ) -> PlotlyAnalysisCard:
-        r"""A card under the name of the class, as Ax has it."""
+        r"""A card named after the class, as in Ax."""
         return create_plotly_analysis_card(type(self).__name__, title, subtitle, table, figure)

@@ -31,7 +31,7 @@ class NoiseSlicePlot(FittedAnalysis):
     r"""The predicted standard deviation of one reading along a parameter, with its 95 % band.
 
     Points are the standard deviations of the readings of each arm; arms differ from the slice in
-    the other parameters, so that they need not lie on the curve.
+    the other parameters, so they need not lie on the curve.
 
     The DataFrame has one row for each point of the curve and for each arm, in units of the metric:
         - PARAMETER_NAME: The value of the parameter

@@ -29,8 +29,8 @@ class RiskFrontierPlot(FittedAnalysis):
     r"""The risk of each completed arm against its mean, by the model with all data so far.
 
     Where the noise is learnt, the risk is the standard deviation of one reading. Under contexts it
-    is the strategy's risk measure, or, if that is the expectation, the standard deviation over
-    the contexts. Marked are the arms that no other one beats in both, among those that meet the
+    is the strategy's risk measure, or, if that is the expectation, the standard deviation over the
+    contexts. The card marks the arms that no other arm beats in both, among those that meet the
     outcome constraints by their posterior means, and the arm that `best_arm` recommends.
 
     The DataFrame has one row for each arm, in units of the metric:
@@ -51,7 +51,7 @@ class RiskFrontierPlot(FittedAnalysis):
         r"""Chooses the rule.
 
         Args:
-            rule: By which an arm is recommended, as in `best_arm`.
+            rule: The rule by which an arm is recommended, as in `best_arm`.
 
         Raises:
             ValueError: If `rule` is unknown.
