@@ -1,4 +1,4 @@
-r"""PyTorch's gradient modes, and gradients in the data of models that were conditioned.
+r"""PyTorch's gradient modes, and gradients with respect to the data of conditioned models.
 
 BoTorch's look-ahead acquisition functions condition a model on a candidate and differentiate
 its predictions. GPyTorch detaches the caches of a conditioned model from its data, which leaves
@@ -18,7 +18,7 @@ from torch import Tensor
 def require_gradients(name: str) -> None:
     r"""Refuse PyTorch's inference mode, in which no gradient can be computed.
 
-    `torch.no_grad` is no obstacle: gradients are switched on where they are needed.
+    `torch.no_grad` is allowed: gradients are switched on where needed.
 
     Raises:
         UnsupportedError: In inference mode.
@@ -49,8 +49,8 @@ def predicting_with(model: Any) -> AbstractContextManager[Any]:
 def inputs_need_gradients(model: Any) -> bool:
     r"""Whether a model was conditioned on inputs that need a gradient.
 
-    Outcomes do not count: any fantasy's outcomes depend on the hyperparameters, which are constants
-    here. Neither do inputs behind a transform that is learnt, for the same reason.
+    Outcomes do not count: a fantasy's outcomes depend on the hyperparameters, which are constants
+    here. Inputs behind a learnt transform do not count for the same reason.
     """
     inputs = getattr(model, "_original_train_inputs", None)
     if inputs is None:

@@ -1,4 +1,4 @@
-r"""Distances and inverses, by what each device is good at."""
+r"""Distances and inverses, computed in the best way for each device."""
 
 import torch
 from torch import Tensor
@@ -7,8 +7,8 @@ from torch import Tensor
 def squared_differences(first: Tensor, second: Tensor) -> Tensor:
     r"""Squared distances of points, `batch_shape x m x n`, exact where points are close.
 
-    By one matrix product, as in `squared_distance`, they would be off by 1e-16, which comes out of
-    a square root as 1e-8: too much for a Matern kernel.
+    One matrix product, as in `squared_distance`, would have an error of 1e-16, which a square root
+    turns into 1e-8: too much for a Matern kernel.
     """
     if first.device.type == "cpu":
         shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])

@@ -39,23 +39,23 @@ def gen_candidates_quasi_newton(
     timeout_sec: float | None = None,
     best_only: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    r"""Climb from all starts of BoTorch's `optimize_acqf` at once, and give up those overtaken.
+    r"""Climb from all starts of BoTorch's `optimize_acqf` at once, and abandon overtaken ones.
 
     It replaces `gen_candidates_scipy`, BoTorch's default:
 
         optimize_acqf(acqf, bounds, ..., gen_candidates=gen_candidates_quasi_newton)
 
-    It supports any acquisition function, any q and box bounds, and ends by tolerances of the size
-    of BoTorch's, in the unit cube. It is faster because it evaluates less: a start is given up once
-    it climbs the hill of a better one, or can hardly end above it, when even 30 times the rise that
-    its curvature promises would not do. That is a guess; bench/speed/README.md says how often it
-    loses the best end. If a single start climbs for long it gains nothing.
+    It supports any acquisition function, any q and box bounds, and has tolerances like BoTorch's,
+    in the unit cube. It is faster because it evaluates less: a start is abandoned once it climbs
+    the hill of a better one, or if even 30 times the gain predicted from its curvature would not
+    draw level. This is a heuristic; bench/speed/README.md says how often it loses the best end. It
+    gains nothing if a single start climbs for long.
 
-    Source: [Bertsekas1982projected]_; giving up starts is our own.
+    Source: [Bertsekas1982projected]_; abandoning starts is our own addition.
 
     Args:
         initial_conditions: Starts, `b x q x d` or `q x d`.
-        acquisition_function: Maps `b' x q x d` points, some of them, to `b'` values.
+        acquisition_function: Maps `b' x q x d` points, a subset of them, to `b'` values.
         lower_bounds: A number, one for each column (`d`), or none.
         upper_bounds: Likewise a number, one for each column (`d`), or none.
         inequality_constraints: None: they are refused.
@@ -64,7 +64,7 @@ def gen_candidates_quasi_newton(
         options: `maxiter`, the most steps from a start, 2,000 if omitted. The rest is for SciPy and
             is ignored.
         fixed_features: Columns to hold fixed, at a number or at a tensor of shape `b` or `b x q`.
-        timeout_sec: After how many seconds to return the best so far.
+        timeout_sec: Time in seconds after which to return the best so far.
         best_only: Whether only the best end matters. With `return_best_only=False` in
             `optimize_acqf`, which returns the ends of all starts, pass
             `functools.partial(gen_candidates_quasi_newton, best_only=False)`.
@@ -79,8 +79,8 @@ def gen_candidates_quasi_newton(
         ValueError: If a lower bound exceeds its upper bound, or `timeout_sec` is negative.
 
     Warns:
-        OptimizationWarning: If the acquisition function is not finite at a start, which stays where
-            it is. `optimize_acqf` then tries other starts.
+        OptimizationWarning: If the acquisition function is not finite at a start, which then stays.
+            `optimize_acqf` then tries other starts.
 
     Example:
         >>> from botorch.acquisition import LogExpectedImprovement
@@ -189,7 +189,7 @@ class _Rows:
         return -value / self.unit, -slope / self.unit
 
     def _of(self, index: ndarray) -> SelectedRows:
-        r"""Values and gradients of the rows that go on."""
+        r"""Values and gradients of the active rows."""
         evaluate, like = self._differentiated, self.like
         entries = like.numel() // like.shape[-1] * ENTRIES_OF_A_POINT
         is_kept = self._is_pointwise and are_recorded(like.device, entries)

@@ -33,25 +33,24 @@ def fit_gpytorch_mll_closed_form(
 ) -> OptimizationResult:
     r"""Maximise a marginal likelihood in closed form, called by BoTorch's own function.
 
-    What `fit_exact_gp` does, for code that calls BoTorch's:
+    Does the work of `fit_exact_gp` for code that calls BoTorch's function:
 
         fit_gpytorch_mll(mll, optimizer=fit_gpytorch_mll_closed_form)
 
-    All of a batch converge on their own, the outputs of a multi-output model too. A fit that fails
-    is a warning to BoTorch, which draws other starts from the priors and tries again. For models
-    that the closed form does not support (see `fit_exact_gp`) and for other losses a
-    `BotorchWarning` says so and `fit_gpytorch_mll_scipy` fits. A `ModelListGP` is fitted model by
-    model.
+    Each entry of a batch converges on its own, and so does each output of a multi-output model. A
+    failed fit raises a warning to BoTorch, which draws other starts from the priors and tries
+    again. For models that the closed form does not support (see `fit_exact_gp`) and for other
+    losses a `BotorchWarning` says so and `fit_gpytorch_mll_scipy` fits. A `ModelListGP` is fitted
+    model by model.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
     Args:
         mll: The loss, in training mode.
-        closure: BoTorch's slot for a loss with gradients, which the closed form refuses.
-        rough_start: As in `fit_exact_gp`, and so are the next two; pass them by
-            `optimizer_kwargs`.
+        closure: BoTorch's argument for a loss with gradients, which the closed form refuses.
+        rough_start: As in `fit_exact_gp`, like the next two; pass them by `optimizer_kwargs`.
         max_iterations: The maximum number of steps from a start.
-        tolerance: The largest entry of the gradient per point of a start that has converged.
+        tolerance: The largest gradient entry per point at which a start has converged.
 
     Returns:
         The negative objective, summed over the batch, and how the fit ended.
@@ -96,15 +95,15 @@ class WarmStartedFit:
         ...
         fit_gpytorch_mll(mll, optimizer=fit)
 
-    A fit then begins where the last one ended, with its curvature, and needs 3 to 6
-    evaluations of the likelihood, not 25. Now and then, and if the optimum has moved far, it
-    starts afresh as well: see `previous` of `fit_exact_gp`. One object serves several models, or
-    those of a `ModelListGP`: it recognises the earlier fit by the targets, whose first rows are
-    the earlier ones except for location and scale. The two processes of a `MeanVarianceGP` are
-    fitted at once. Models that the closed form does not support are not remembered.
+    A fit then begins where the last one ended, with its curvature, and needs 3 to 6 evaluations of
+    the likelihood instead of 25. Occasionally, and if the optimum has moved far, it also starts
+    from the defaults: see `previous` of `fit_exact_gp`. One object can serve several models, such
+    as those of a `ModelListGP`: it recognises the earlier fit by the targets, whose first rows are
+    the same up to location and scale. The two processes of a `MeanVarianceGP` are fitted at once.
+    It does not remember models that the closed form does not support.
 
     Args:
-        rough_start: As in `fit_gpytorch_mll_closed_form`, for the fits that start afresh.
+        rough_start: As in `fit_gpytorch_mll_closed_form`, for fits from the defaults.
 
     Example:
         >>> import torch
@@ -188,7 +187,7 @@ class _Fit:
     optimum: Optimum
 
     def precedes(self, shape: tuple[tuple[str, int], ...], targets: Tensor) -> bool:
-        r"""Whether a fit has these hyperparameters, and targets that begin with the ones here.
+        r"""Whether a fit has these hyperparameters, and targets that begin with the same rows.
 
         Targets may differ in location and scale, in each replicate.
         """
@@ -228,7 +227,7 @@ def _fitted_by_scipy(
 
 
 def _as_botorch(result: FitResult, seconds: float) -> OptimizationResult:
-    r"""The result in BoTorch's words; a warning is how it learns that a fit has failed."""
+    r"""Report the result to BoTorch, which learns of a failed fit by a warning."""
     statuses = [status.value for status in result.status]
     message = ", ".join(f"{statuses.count(each)} {each}" for each in dict.fromkeys(statuses))
     if result.has_failed:

@@ -1,8 +1,8 @@
 r"""Closed-form fits of exact Gaussian processes, all replicates at once.
 
-`fit_exact_gp` fits a BoTorch model in place, and `fit_pseudo_data` does so without the bias of data
-that a strategy chose; `log_marginal_likelihood` is the algebra of both. The wing `faster` uses the
-same fit from within BoTorch's `fit_gpytorch_mll`.
+`fit_exact_gp` fits a BoTorch model in place, and `fit_pseudo_data` does so without the bias of
+adaptively chosen data; both use `log_marginal_likelihood`. The wing `faster` uses the same fit from
+within BoTorch's `fit_gpytorch_mll`.
 """
 
 from .estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData

@@ -49,7 +49,7 @@ class Estimator(Protocol):
 
         Args:
             model: A model of `R` replicates, or of one.
-            seeds: One seed for each replicate. Draws are a function of these and of `t`.
+            seeds: One seed for each replicate. All draws are functions of the seeds and of `t`.
             t: The round.
             observed: An optional boolean mask of the data, `batch_shape x n`.
         """
@@ -58,7 +58,7 @@ class Estimator(Protocol):
 
 @runtime_checkable
 class ContinuedEstimator(Estimator, Protocol):
-    r"""An estimator that can begin where it ended in the last round."""
+    r"""An estimator that can continue from its result of the last round."""
 
     def fit(
         self,
@@ -76,7 +76,7 @@ class ContinuedEstimator(Estimator, Protocol):
 class MaximumAPosteriori:
     r"""The usual estimate, by `fit_exact_gp`: the marginal likelihood times the priors.
 
-    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` counts starts beyond the ones of
+    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` counts starts in addition to those of
     `fit_exact_gp`.
     """
 
@@ -104,8 +104,8 @@ class PseudoData:
         bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
         num_pseudo: The number of pseudo-points; twice the number of inputs if omitted.
         points: `"uniform"` or `"sobol"`.
-        redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
-            stay and are only added to, so that the estimate does not jump between rounds.
+        redraw: Whether each round draws new pseudo-points, as in the paper. Otherwise they are kept
+            and only extended, so the estimate does not jump between rounds.
         num_restarts: Starts in addition to the starts of `fit_pseudo_data`.
 
     Raises:
@@ -166,8 +166,8 @@ class FullyBayesian:
         max_tree_depth: Of NUTS.
 
     Raises:
-        ImportError: If NumPyro is not installed, when it is called.
-        UnsupportedError: If the model has several replicates, when it is called.
+        ImportError: When called, if NumPyro is not installed.
+        UnsupportedError: When called, if the model has several replicates.
     """
 
     warmup_steps: int = 200
@@ -216,9 +216,9 @@ class FullyBayesian:
 def _drop_compiled_programs() -> None:
     r"""Clear JAX's caches in every 32nd call.
 
-    JAX keeps 500 to 900 mappings of memory for every fit, and a process dies at Linux's limit of
-    65,530, after some hundred fits. Fits of one size share most of what is compiled, so the caches
-    are not cleared every time.
+    JAX keeps 500 to 900 memory mappings for every fit, and a process dies at Linux's limit of
+    65,530 after about a hundred fits. Fits of one size share most compiled code, so the caches are
+    not cleared every time.
     """
     if next(_num_fits) % FITS_BETWEEN_CLEARING == 0:
         import jax

@@ -35,8 +35,8 @@ _COVARIANCES = ChunkSize(cpu=2**16)
 class TwoProcesses:
     r"""The hyperparameters of a process of the mean and of one of the noise, in rows.
 
-    A row holds the parameters of the mean, then of the noise, and the level: the value of the
-    process of the noise from which the search for its mode starts.
+    A row holds the parameters of the mean, those of the noise, and the level: the value of the
+    noise process from which the search for its mode starts.
     """
 
     def __init__(self, mean: ExactGPParts, noise: ExactGPParts, observed: Tensor | None) -> None:
@@ -58,7 +58,7 @@ class TwoProcesses:
 
     @property
     def lengthscales(self) -> tuple[slice, slice]:
-        r"""Where the lengthscales of both processes are in a row."""
+        r"""The positions of both processes' lengthscales in a row."""
         of_mean, of_noise = (
             next(
                 slice_
@@ -114,7 +114,7 @@ class TwoProcesses:
 
 
 class _Objective:
-    r"""What both stages of the fit share; a `FitObjective`."""
+    r"""The common part of both stages of the fit; a `FitObjective`."""
 
     def __init__(self, processes: TwoProcesses, readings: Readings, variances: Tensor) -> None:
         self.processes, self._readings, self._variances = processes, readings, variances
@@ -142,7 +142,7 @@ class _Objective:
 
 
 class ConstantNoiseObjective(_Objective):
-    r"""The likelihood of all readings under constant noise, which the level is."""
+    r"""The likelihood of all readings under constant noise, given by the level."""
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         processes, replicates = self.processes, rows % len(self.num_observed)
@@ -176,8 +176,8 @@ class ConstantNoiseObjective(_Objective):
 class EvidenceObjective(_Objective):
     r"""`-(evidence + log priors) / n` of all readings, for the hyperparameters of both processes.
 
-    Both constants are integrated out; the level and the spread of repeats only say where the search
-    for the first mode of a row starts. Later ones start from the mode of the best point so far.
+    Both constants are integrated out; the level and the spread of repeats only set the start of the
+    search for a row's first mode. Later searches start from the mode of the best point so far.
     """
 
     def __init__(

@@ -74,48 +74,48 @@ def fit_exact_gp(
     r"""Maximise the marginal likelihood of an exact Gaussian process, with its priors, in place.
 
     The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`, which
-    `fit_gpytorch_mll` also maximises. The gradients are in closed form over the logarithms of the
-    positive hyperparameters, and the constant mean is the best one given these, by generalised
-    least squares. Outcomes may have any unit and any offset. Every replicate converges on its own.
-    One that fails numerically says so in its status and keeps its hyperparameters; the others are
-    untouched. Parameters that do not require gradients stay. The model is left in evaluation mode.
+    `fit_gpytorch_mll` also maximises. The gradients have a closed form in the logarithms of the
+    positive hyperparameters, and the constant mean is optimal given these, by generalised least
+    squares. Outcomes may have any unit and any offset. Every replicate converges on its own. A
+    numerical failure is reported in the replicate's status; it keeps its hyperparameters and does
+    not affect the others. Parameters that do not require gradients are kept. The model is left in
+    evaluation mode.
 
-    The closed form supports a `SingleTaskGP` (or a subclass with its `forward`) of any batch
-    shape; RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
-    inferred homoscedastic and fixed noise; any input transform without parameters to learn and
-    any outcome transform; any priors on the hyperparameters themselves except uniform ones.
-    BoTorch's `fit_gpytorch_mll` fits everything else, and the result says so and why. Both
-    processes of a `MeanVarianceGP` that learns the noise from all readings are fitted at once, to
-    the evidence of `fit/laplace_evidence.py`, from starts of their own.
+    The closed form supports a `SingleTaskGP` (or a subclass with its `forward`) of any batch shape;
+    RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
+    inferred homoscedastic and fixed noise; any input transform without parameters to learn and any
+    outcome transform; any priors on the hyperparameters themselves except uniform ones. BoTorch's
+    `fit_gpytorch_mll` fits everything else, and the result says why. Both processes of a
+    `MeanVarianceGP` that learns the noise from all readings are fitted at once, to the evidence of
+    `fit/laplace_evidence.py`, from starts of their own.
 
-    On a CPU the starts of 800 points and more go to optima of 400 of them first, by way of further
-    sizes from 1,600 points on, and those that are apart start the fit to all. A fit with `observed`
-    starts at once.
+    On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
+    intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
+    fit with `observed` starts on all points.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
     Args:
         model: The model. Its current hyperparameters are the first start.
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
-            keep the better result: the optimum that is found depends on the start. It doubles
-            the cost; `bench/speed/fit_quality.py` shows what it is worth. A replicate whose targets
-            are far from standardised has two further starts, in their units, in any case.
+            keep the better result: the optimum that is found depends on the start. It doubles the
+            cost; `bench/speed/fit_quality.py` shows what it is worth. A replicate whose targets are
+            far from standardised always has two further starts, in their units.
         num_restarts: Further starts for each replicate, drawn from the priors (or around the first
-            start if a prior cannot be drawn from); the best result counts.
+            start if a prior cannot be sampled); the best result counts.
         seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.
         observed: An optional boolean mask, `batch_shape x n`, for replicates of different sizes.
-            The fit is exactly that without the rows that it leaves out.
+            The fit equals one without the masked rows.
         previous: The `optimum` of the fit to almost the same data, as in the last round of a loop.
-            It is then the only start, and a fit takes 3 to 6 evaluations, not 25. A
-            replicate has its other starts too while it has no more than 16 points, when these have
-            grown by a quarter since it last had them, when a hyperparameter has moved by more than
-            a factor of 2, or when it has not converged; the best result counts. With no more than
-            16 points it is content with one start if repeats tell its noise.
+            It is then the only start, and a fit takes 3 to 6 evaluations instead of 25. A replicate
+            also uses its other starts if it has at most 16 points, if their number has grown by a
+            quarter since it last did, if a hyperparameter has moved by more than a factor of 2, or
+            if it has not converged; the best result counts. With at most 16 points one start is
+            enough if repeats determine the noise.
         max_iterations: The maximum number of steps from a start.
         tolerance: The largest entry of the gradient per observed point at which a start has
-            converged. At 1e-7 fits from different starts have the same hyperparameters to about as
-            much, for one or two evaluations more than at 1e-5. Rounding keeps it above about 1e-4
-            in float32.
+            converged. At 1e-7, fits from different starts agree to about this precision, for one or
+            two more evaluations than at 1e-5. Rounding keeps it above about 1e-4 in float32.
 
     Raises:
         BotorchTensorDimensionError: If `observed` does not have the shape of the targets, or
@@ -123,8 +123,8 @@ def fit_exact_gp(
         UnsupportedError: In `torch.inference_mode`, for a model that is not an exact Gaussian
             process, or if restarts or a mask are given for one that the closed form does not
             support.
-        ValueError: If there are not as many seeds as replicates for restarts, or
-            another number is out of its range.
+        ValueError: If the number of seeds does not match the replicates, or another number is out
+            of its range.
 
     Example:
         >>> import torch
@@ -178,17 +178,17 @@ def fit_loss(
     previous: Optimum | None = None,
     hope: float = np.inf,
 ) -> FitResult:
-    r"""Fit a model to a marginal likelihood in closed form, or by BoTorch if that is unknown.
+    r"""Fit a model to a marginal likelihood in closed form, or by BoTorch if there is none.
 
     Args:
         model: The model, left in evaluation mode.
         make_mll: Builds the loss, for BoTorch.
-        read_data: From the parts of the model to those with the data of the loss, and to the mask
+        read_data: Maps the parts of the model to parts with the data of the loss, and to the mask
             of these data, `R x n`, or None.
         observed: The mask that the user gave, which BoTorch does not accept.
-        rougher: The factors from the first start to a second one; None for no second start.
+        rougher: The factors that make a second start from the first; None for no second start.
         num_restarts: As in `fit_exact_gp`, and so are the other arguments.
-        hope: As in `minimize_rows`, for starts next to one that goes on from a previous fit.
+        hope: As in `minimize_rows`, for starts next to a warm one.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
@@ -257,10 +257,9 @@ def maximize(
     options: Mapping[str, Any],
     compete: bool | ndarray = True,
 ) -> FitResult:
-    r"""Maximise an objective from its starts, or from where the previous fit ended.
-
-    `starts` makes the starts of the replicates that a mask chooses. Replicates whose explanations
-    do not `compete`, a mask `R`, have them more rarely.
+    r"""Maximise an objective from its starts, or from the end of the previous fit. `starts` makes
+    the starts for the masked replicates. Replicates without competing explanations (`compete`, a
+    mask `R`) use them more rarely.
     """
     if previous is None:
         begun = starts(np.ones(len(objective.num_observed), dtype=bool))
@@ -395,7 +394,7 @@ class FitsItself(Protocol):
 
 @runtime_checkable
 class LossOfEachProcess(Protocol):
-    r"""A loss that knows the loss of one `SingleTaskGP` in a composed model."""
+    r"""A loss that can build the loss of one `SingleTaskGP` in a composed model."""
 
     def of_process(self, model: Any) -> MarginalLogLikelihood: ...
 
@@ -404,7 +403,8 @@ def fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[
     r"""Make a function that fits one `SingleTaskGP` of a composed model and returns its success.
 
     The exact marginal likelihood is maximised in closed form (`fit_exact_gp`), unless there are
-    options for BoTorch's optimiser, or that fails. Any other loss is built again for each process.
+    options for BoTorch's optimiser, or the closed form fails. Any other loss is rebuilt for each
+    process.
     """
     options = {name: value for name, value in options.items() if value is not None}
     in_closed_form = type(mll) is ExactMarginalLogLikelihood and not options

@@ -1,7 +1,7 @@
 r"""Begin the fit of a large data set on some of its points.
 
-An evaluation takes n^3 operations, and most evaluations of a fit lead from a start that knows
-nothing of the data to the neighbourhood of an optimum, which 400 points show as well.
+An evaluation takes n^3 operations, and a fit spends most of its evaluations on the way from a start
+that ignores the data to the neighbourhood of an optimum. For that, 400 points are enough.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def begun_on_fewer_points(
     first: Starts,
     minimize: Callable[[MarginalLikelihoodObjective, Starts], Minima],
 ) -> Starts:
-    r"""Where fits to some of the points end, if there are many."""
+    r"""The ends of fits to a subset of the points, if there are many."""
     sizes, starts = sizes_of_first_fits(parts.X), first
     if sizes:
         between = variance_between_neighbours(in_unit_ranges(parts.X, units.extent), parts.Y)
@@ -59,7 +59,7 @@ def begun_on_fewer_points(
 
 
 def sizes_of_first_fits(X: Tensor) -> list[int]:
-    r"""How many of the points `R x n x d` the fits before the last one have."""
+    r"""The numbers of the points `R x n x d` in the fits before the last one."""
     n = X.shape[-2]
     # Not measured on a GPU, where an evaluation of few points takes about as long as of many.
     if X.device.type != "cpu" or n < LEAST_TO_DIVIDE:
@@ -91,8 +91,8 @@ def in_unit_ranges(X: Tensor, extent: ndarray) -> Tensor:
 def choose(X: Tensor, size: int) -> Tensor:
     r"""Choose points of `R x n x d`: half are neighbours of one of them, and half are random.
 
-    Random points lie far apart, so that they take a function that moves fast for noise. Neighbours
-    lie as close to each other as all points do, but know little of long lengthscales.
+    Random points lie far apart, so a fast-varying function looks like noise. Neighbours are as
+    close to each other as in the full data, but say little about long lengthscales.
 
     Returns:
         Their rows, `R x size`, each once.
@@ -109,7 +109,7 @@ def choose(X: Tensor, size: int) -> Tensor:
 
 
 def distinct(starts: Starts, minima: Minima) -> Starts:
-    r"""The ends of a fit as the starts of the next one: those that are minima of their own."""
+    r"""The distinct minima of a fit, as the starts of the next one."""
     kept = minima.status != RowStatus.OVERTAKEN
     replicates = starts.rows % starts.num_replicates
     for row in np.argsort(minima.value, kind="stable"):  # NaN last
@@ -122,9 +122,8 @@ def distinct(starts: Starts, minima: Minima) -> Starts:
 
 
 def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
-    r"""Half the mean squared difference of targets `R x n` and those at the nearest inputs, `R`.
-
-    It is the variance of the noise, and what the function moves from a point to the next.
+    r"""Half the mean squared difference between targets `R x n` and those at the nearest inputs,
+    `R`. It is the variance of the noise plus that of the function between neighbours.
     """
     nearest = []
     for first in range(0, X.shape[-2], _ROWS):
@@ -140,10 +139,9 @@ def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
 def takes_function_for_noise(
     objective: MarginalLikelihoodObjective, starts: Starts, minima: Minima, between: ndarray
 ) -> ndarray:
-    r"""The replicates whose noise at the best minimum is more than there is, a mask `R`.
-
-    A function that moves fast between a few of the points is noise to them. That of all points has
-    to start where it was not yet an optimum. `between` is the variance between neighbours.
+    r"""The replicates whose noise at the best minimum is too large, a mask `R`. On few points, a
+    fast-varying function looks like noise. The fit to all points then has to start elsewhere.
+    `between` is the variance between neighbours.
     """
     doubtful = np.zeros(starts.num_replicates, dtype=bool)
     replicates = starts.rows % starts.num_replicates

@@ -18,9 +18,9 @@ second derivative), and the diagonal of the expected curvature, which `W` is, ar
     E = diag(SS exp(-h) - R a^2 + R diag(P)) / 2 + (R a) P (R a)' - R (P * P) R / 2
     w = (k - 1 + (R diag(P))^2) / 2
 
-so that a row counts as `k - R diag(P)` degrees of freedom, and a single reading says something as
-well. The mode is `h = m + C v` with `v = g`: `C` is never inverted. At the mode the likelihood acts
-as Gaussian observations `h + g / w` of variance `1 / w` do.
+so a row counts as `k - R diag(P)` degrees of freedom, and even a single reading is informative. The
+mode is `h = m + C v` with `v = g`: `C` is never inverted. At the mode, the likelihood acts like
+Gaussian observations `h + g / w` of variance `1 / w`.
 
 All matrices are batched over rows, each with its own data and hyperparameters; rows do not
 interact.
@@ -72,7 +72,7 @@ class Readings(NamedTuple):
         return Readings(means, counts, squares, level, floor, observed)
 
     def masked(self, covariance: Tensor) -> Tensor:
-        r"""A covariance `rows x n x n` without inputs that have no reading."""
+        r"""A covariance `rows x n x n` in which inputs without a reading are masked."""
         if self.observed is None:
             return covariance
         observed = self.observed.to(covariance)
@@ -158,9 +158,9 @@ class LogLikelihood:
 
 
 def sites_of_spread(data: Readings, level: Tensor) -> Tensor:
-    r"""What the spread of repeats says of the log noise variances; `level` where there are none.
+    r"""The log noise variances estimated from the spread of repeats; `level` without repeats.
 
-    A sum of squares acts as an observation `log(SS / (k - 1))` of weight `(k - 1) / 2` does.
+    A sum of squares acts like an observation `log(SS / (k - 1))` of weight `(k - 1) / 2`.
 
     Returns:
         The observations and their weights, `rows x 2 x n`.
@@ -176,10 +176,9 @@ def sites_of_spread(data: Readings, level: Tensor) -> Tensor:
 
 
 def pull_of_sites(noise_covariance: Tensor, data: Readings, sites: Tensor) -> Tensor:
-    r"""The `v` of observations `h` and their weights, where a search for a mode begins.
-
-    Newton's method would take a step for each factor of e by which a flat start is too low. From
-    the sites of a mode, it is near the mode under another prior.
+    r"""The `v` of observations `h` and their weights, from which a search for a mode begins. From a
+    flat start that is too low, Newton's method would need a step per factor of e. The sites of one
+    mode give a start close to the mode under another prior.
     """
     target, weight = sites.unbind(1)
     root = weight.sqrt()
@@ -227,15 +226,15 @@ def find_mode(
     r"""Newton's method for the most probable log noise variances.
 
     A row takes steps of the exact curvature if these lead upwards, and of the expected one
-    otherwise; a step that lowers the objective is shortened. A row that has ended does not change
-    any more, so that it does not depend on the rows beside it.
+    otherwise; a step that lowers the objective is shortened. A finished row no longer changes, so
+    it does not depend on its neighbours.
 
     Args:
         covariance: Covariance of the mean, from `Readings.masked`, `rows x n x n`.
         noise_covariance: `C`, `rows x n x n`.
         data: The readings.
         start: `v` to begin with, `rows x n`.
-        last_step: Where a step of `h` is shorter the search ends, before it.
+        last_step: The search ends before a step of `h` shorter than this.
     """
     likelihood_at = LogLikelihood(covariance, data)
     level = data.level.unsqueeze(-1)
@@ -296,8 +295,8 @@ class Evidence(NamedTuple):
 def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidence:
     r"""The evidence and its exact derivatives.
 
-    The likelihood and the prior are stationary at the mode. The determinant is not: how the mode
-    moves comes from one more solution with the exact curvature.
+    The likelihood and the prior are stationary at the mode. The determinant is not: the movement of
+    the mode needs one more solve with the exact curvature.
     """
     C, v, part = noise_covariance, mode.pull, mode.likelihood
     R, P, a = part.noise, part.precision, part.weights

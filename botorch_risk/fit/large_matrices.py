@@ -1,8 +1,8 @@
-r"""What the likelihood needs of the covariance matrix of many points, in panels of rows.
+r"""The matrix operations of the likelihood for many points, in panels of rows.
 
-At 1,000 points a matrix takes 8 MB, and to pass over it a dozen times, in fresh memory each time,
-costs as much as to factorise it. Here symmetric matrices are held as their lower triangle, are read
-and written in panels that stay in the cache, and keep their memory while a fit goes on.
+At 1,000 points a matrix takes 8 MB, and a dozen passes over it, each in fresh memory, cost as much
+as factorising it. Here symmetric matrices are held as their lower triangle, are read and written in
+panels that stay in the cache, and keep their memory while a fit goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCK = 128
 
 
 def is_large(X: Tensor) -> bool:
-    r"""Whether inputs `rows x n x d` are many, on a device that has a cache to stay in."""
+    r"""Whether there are many inputs `rows x n x d`, on a device whose cache matters."""
     return X.device.type == "cpu" and X.shape[-2] >= LEAST
 
 
@@ -43,14 +43,14 @@ def likelihood_of_large(
     nu: float,
     best_constant: Callable[[Tensor], Tensor] | None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None, Tensor], Tensor]:
-    r"""`likelihood_of` many points, all of them observed.
+    r"""`likelihood_of` for many points, all of them observed.
 
     Args:
         X: Inputs, `rows x n x d`, centred.
         both: Ones and targets, `rows x n x 2`.
         lengthscale: As in `Hyperparameters`, like the next three.
         nu: As in `correlation_and_slope`.
-        best_constant: From `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`, to the best constant, `rows`.
+        best_constant: Maps `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`, to the best constant, `rows`.
 
     Returns:
         The value, the derivatives in the order of the arguments, and the constant.
@@ -86,9 +86,10 @@ def likelihood_of_large(
 
 
 class _Room(NamedTuple):
-    r"""Memory for matrices `rows x n x n`. The system hands it out page by page, which takes time.
+    r"""Memory for matrices `rows x n x n`. The operating system provides it page by page, which
+    takes time.
 
-    What is above the blocks on the diagonal is never read.
+    Entries above the diagonal blocks are never read.
     """
 
     covariance: Tensor
@@ -97,7 +98,7 @@ class _Room(NamedTuple):
 
     @classmethod
     def of(cls, Z: Tensor) -> _Room:
-        r"""Room for the matrices of some inputs, the same one in all of a `steady` block."""
+        r"""Memory for the matrices of some inputs, the same throughout a `steady` block."""
         shape = 3, len(Z), Z.shape[-2], Z.shape[-2]
 
         def make() -> _Room:
@@ -150,8 +151,8 @@ def _invert_triangle(factor: Tensor, out: Tensor) -> None:
 def _square(root: Tensor, both: Tensor) -> Tensor:
     r"""Overwrite `M` by the lower triangle of `M' M`, and return `M' M both`, `rows x n x 2`.
 
-    PyTorch's `cholesky_inverse` writes the upper triangle as well, against the direction of the
-    memory: at 4,000 points a third of its time.
+    PyTorch's `cholesky_inverse` writes the upper triangle as well, against the memory order: at
+    4,000 points this takes a third of its time.
     """
     columns = both.mT.contiguous()  # rows x 2 x n
     products = torch.zeros_like(columns)
@@ -170,7 +171,7 @@ def _square(root: Tensor, both: Tensor) -> Tensor:
 def _weighted_squares(inverse: Tensor, weights: Tensor, slope: Tensor, Z: Tensor) -> Tensor:
     r"""`-sum_ij W_ij (z_i - z_j)^2 / 2` with `W = (A^-1 - w w') * slope`, `rows x d`.
 
-    The squares cancel, for which the caller centres `Z`.
+    The squares cancel, so the caller must centre `Z`.
     """
     squares, of_columns = Z.square(), torch.zeros_like(weights)
     found = Z.new_zeros(len(Z), Z.shape[-1])

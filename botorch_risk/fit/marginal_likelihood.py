@@ -2,7 +2,7 @@ r"""The log marginal likelihood of exact Gaussian processes in closed form, batc
 
 Value and gradient together, by the equations of [Rasmussen2006gp]_, Chapter 5, rather than by
 autograd through lazy tensors: a row is one data set with its own hyperparameters, and rows do not
-interact. Anything that fits a Gaussian process to a loss of this kind can build on it.
+interact. Any fit of a Gaussian process to a loss of this kind can build on it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BestConstant(NamedTuple):
 
 
 class Targets(NamedTuple):
-    r"""Targets as the likelihood reads them, again and again.
+    r"""Targets prepared for repeated use in the likelihood.
 
     Args:
         both: Ones and the targets, `rows x n x 2`; 0 where they are not observed.
@@ -93,7 +93,7 @@ class LogMarginalLikelihood(NamedTuple):
         value: `rows`, not divided by the number of points. NaN where the covariance matrix of
             the row is not positive definite to working precision.
         gradient: The derivatives, in the shapes of the hyperparameters.
-        constant: The prior means, `rows`: those that were given or the best ones.
+        constant: The prior means, `rows`: the given or the best ones.
     """
 
     value: Tensor
@@ -129,8 +129,8 @@ def log_marginal_likelihood(
         hyperparameters: Those of every row.
         nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
             exponential.
-        observed: An optional boolean mask, `rows x n`. The result is that without the points that
-            it leaves out, but `X` and `Y` must be finite there too.
+        observed: An optional boolean mask, `rows x n`. The result excludes the masked points, but
+            `X` and `Y` must be finite there too.
         best_constant: The bounds and the density of the constant, which replaces the one of
             `hyperparameters`.
 
@@ -154,7 +154,7 @@ def likelihood_of(
     nu: float,
     best_constant: BestConstant | None,
 ) -> LogMarginalLikelihood:
-    r"""`log_marginal_likelihood` of targets that are ready to be read."""
+    r"""`log_marginal_likelihood` of prepared targets."""
     if targets.pairs is None and is_large(X):
         of = None if best_constant is None else best_constant.of
         value, slopes, constant = likelihood_of_large(X, targets.both, *hyperparameters, nu, of)

@@ -57,7 +57,7 @@ class ReadingStatistics:
         squares: Sums of squares about the means, in the units of the targets.
         level: The log noise variance, in the same units, at which the process of the noise is 0;
             `batch_shape`.
-        is_known: Whether repeats tell this level, `batch_shape`.
+        is_known: Whether repeats determine this level, `batch_shape`.
     """
 
     counts: Tensor
@@ -68,8 +68,8 @@ class ReadingStatistics:
     def read(self, mean_model: SingleTaskGP) -> tuple[Readings, Tensor]:
         r"""The readings about the prior constant mean, and the prior variance of the constant.
 
-        In double precision, `R x n` and `R`. A constant without a prior has a vague one. Any other
-        mean is known.
+        In double precision, `R x n` and `R`. A constant without a prior gets a vague one. Any other
+        mean is taken as known.
         """
         Y = mean_model.train_targets.double()
         n = Y.shape[-1]
@@ -120,10 +120,10 @@ def fit_mean_and_noise(
 ) -> FitResult:
     r"""Maximise the evidence of all readings over the hyperparameters of both processes, in place.
 
-    It starts from the best fit with constant noise, from a smooth and from a rough function; from
-    both of these if repeats do not tell the level of the noise. If they do, more starts ended at
-    the same optimum in all of 120 tables (bench/studies/learnt_noise). The constant of the mean
-    stays: it is the best one once the noise of the rows is known.
+    It starts from the better of two fits with constant noise, of a smooth and a rough function;
+    from both if repeats do not determine the level of the noise. If they do, more starts ended at
+    the same optimum in all of 120 tables (bench/studies/learnt_noise). The constant of the mean is
+    not changed: it follows once the noise of the rows is known.
 
     Args:
         mean_model: The process of the mean.
@@ -197,8 +197,8 @@ def _starts(
 def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool) -> ndarray:
     r"""An inverse Hessian to begin with, from the fit with constant noise.
 
-    The hyperparameters of the noise have a little curvature for each point, and lengthscales that
-    of their tie.
+    The hyperparameters of the noise get a little curvature per point, and lengthscales the
+    curvature of their tie.
     """
     split, end = processes.of_mean.stop, processes.num_parameters
     known = np.isfinite(metric).all(axis=(1, 2))[:, None, None]

@@ -50,14 +50,14 @@ class MarginalLikelihoodObjective:
 
     A row holds the parameters of one start of one replicate, row `i` of replicate `i % R`, in the
     order of `Hyperparameters`: logarithms of those that are positive, and the constant mean in
-    units of the targets about their centre. A constant without a prior, or with normal ones, is not
-    a parameter: it is the best one given the others. Rows may be evaluated in any selection; the
+    units of the targets about their centre. A constant without a prior, or with a normal one, is
+    not a parameter: it is optimal given the others. Rows may be evaluated in any selection; the
     data of the last selection are kept. `units` replaces the units of the data.
 
     Attributes:
-        moved: The hyperparameters that are parameters.
-        slices: Where each of them is in a row.
-        units: What is of order 1 in the data of each replicate.
+        moved: The hyperparameters among the parameters.
+        slices: The position of each in a row.
+        units: The natural scales of the data of each replicate.
         lost: The replicates that cannot be fitted, `R`; `broken_data` has the reasons.
         like: The targets, of the dtype and on the device of the model.
         batch_shape: The batch shape of the model.
@@ -137,7 +137,7 @@ class MarginalLikelihoodObjective:
 
         Args:
             theta: Parameters, `rows x p`.
-            rows: The row of each, in ascending order.
+            rows: The row of each, ascending.
 
         Returns:
             Values `rows`, not finite where a row fails, and gradients `rows x p`.

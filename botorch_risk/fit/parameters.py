@@ -80,7 +80,7 @@ class Hyperparameter:
     def bounds(self, unit: ndarray | float = 1.0) -> tuple[ndarray, ndarray]:
         r"""The closed interval of natural values that the raw parameter can express, `R x k`.
 
-        `unit` is what is of order 1, for the ends of an interval that is open there.
+        `unit` is the scale of order 1, for open ends of the interval.
         """
         shape = 2, self.batch_shape.numel(), self.size
         lower, upper = np.full(shape, [[[-np.inf]], [[np.inf]]])
@@ -260,7 +260,7 @@ def _with_priors(
 
 
 def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
-    r"""Whether a tensor is the parameter itself: equal now and to first order."""
+    r"""Whether a tensor equals the parameter, now and to first order."""
     natural, raw = hyperparameter.natural, hyperparameter.raw
     if value.shape != natural.shape:
         return False
@@ -276,7 +276,7 @@ def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
 
 
 def _margin(bound: ndarray, dtype: torch.dtype, unit: ndarray | float) -> ndarray:
-    r"""How far inside an open bound the raw parameter is finite and exact."""
+    r"""The distance from an open bound at which the raw parameter is finite and exact."""
     relative = max(1e-8, 8 * torch.finfo(dtype).eps)
     margin = np.where(bound == 0, POSITIVE_RANGE[0] * unit, relative * np.abs(bound))
     return np.where(np.isfinite(bound), margin, 0.0)
@@ -314,7 +314,7 @@ class Units(NamedTuple):
 
     @property
     def is_standard(self) -> ndarray:
-        r"""Whether starts for standardised targets are starts for these, `R`."""
+        r"""Whether starts for standardised targets suit these targets, `R`."""
         lower, upper = STANDARD_RANGE
         return (lower <= self.scale) & (self.scale <= upper)
 

@@ -156,19 +156,19 @@ def set_gamma_priors(
 ) -> SingleTaskGP:
     r"""Put one Gamma prior on the lengthscales, the signal variance and the noise variance.
 
-    Appendix C of [Ha2023uhe]_ uses Gamma(1e-3, 10) for all three and does not say what 10 is. With
-    a rate of 10 (GPy's convention, on which its code is built, and the default) the mean is 1e-4,
-    and lengthscales are drawn to 0 by `-10 theta`; with a scale of 10 the prior is nearly flat.
+    Appendix C of [Ha2023uhe]_ uses Gamma(1e-3, 10) for all three without saying what 10 is. With a
+    rate of 10 (GPy's convention, on which its code is built, and the default) the mean is 1e-4, and
+    lengthscales are drawn to 0 by `-10 theta`; with a scale of 10 the prior is nearly flat.
 
-    Nor does it say whose density this is. As a density of theta itself it has a pole at 0,
-    `theta^(shape - 1)`, and the posterior has no maximum without lower bounds. As a density of log
-    theta, the default, it is `theta^shape exp(-rate theta)` and has none: a `GammaPrior` with a
-    shape larger by 1, since GPyTorch's objectives hold densities of theta. Either way all three are
-    kept above `lower_bound`.
+    It does not say which variable has this density either. As a density of theta itself it has a
+    pole at 0, `theta^(shape - 1)`, and the posterior has no maximum without lower bounds. As a
+    density of log theta, the default, it is `theta^shape exp(-rate theta)`, without a pole: a
+    `GammaPrior` with a shape larger by 1, since GPyTorch's objectives contain densities of theta.
+    Either way all three are kept above `lower_bound`.
 
     Args:
-        model: The model, changed in place: any priors on these hyperparameters are replaced, and
-            so are their constraints. Values below the bound are lifted to twice that.
+        model: The model, changed in place: priors and constraints of these hyperparameters are
+            replaced. Values below the bound are raised to twice the bound.
         shape: The first parameter.
         second: The second parameter.
         reading: Whether the second parameter is a rate or a scale.

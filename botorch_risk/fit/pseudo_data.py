@@ -1,18 +1,17 @@
-r"""The loss of UHE-BO: hyperparameters from points that no strategy chose.
-
-Data that a strategy has collected crowd where it expects high outcomes, and their likelihood
-describes that neighbourhood rather than the function. UHE-BO estimates the hyperparameters from
-random points of the whole domain instead, each with the outcome of the nearest observation:
+r"""The loss of UHE-BO: hyperparameters from points that no strategy chose. A strategy's data crowd
+where it expects high outcomes, and their likelihood describes that neighbourhood rather than the
+function. UHE-BO estimates the hyperparameters from random points of the whole domain instead, each
+with the outcome of the nearest observation:
 
     theta = argmax_theta [ log N(y' | mu_theta(x'), K_theta(x', x') + noise) + log p(theta) ]   (2)
 
 Predictions use the real data (Eq. 3). The M_t = 2 |D| outcomes are copies of |D| values, which the
 likelihood treats as independent: it counts each about twice, and steps between copies look like a
-rough or noisy function, so lengthscales come out shorter and noise larger. And a likelihood of
-twice as many points costs up to eight times as much.
+rough or noisy function, so lengthscales come out shorter and noise larger. A likelihood of twice as
+many points also costs up to eight times as much.
 
 If an input was observed several times, |D| is the number of different inputs, and a pseudo-point
-has all the outcomes of its nearest input: again each counts about twice, and the repeats still
+has all the outcomes of its nearest input: again each counts about twice, while the repeats still
 inform the noise.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
@@ -24,10 +23,11 @@ When to use it, as measured on functions of known processes and on the paper's b
   often worse.
 - If no stationary kernel fits, data that a strategy chose can mislead the ordinary loss, and a
   share of random points corrects some of it. Pseudo-data replace this bias by another: lengthscales
-  as short as the gaps between the points. A model of a function that is much rougher in one part
-  than in another becomes less certain, and rightly so, but if the lengthscales are too short, as
-  on Branin, a loop loses by them.
-- Over a hill below ripples that no budget resolves (`test_functions.H1`) they overlook the ripples,
+  as short as the gaps between the points. If a function is much rougher in one part than in
+  another, its model becomes less certain, and rightly so. But if the lengthscales are too short, as
+  on Branin, a loop loses.
+- On a hill covered by ripples that no budget resolves (`test_functions.H1`) they overlook the
+ripples,
   and a loop climbs the hill.
 - Under BoTorch's priors Sobol points are better than uniform ones, or as good, nearly everywhere.
 """
@@ -73,10 +73,10 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
     estimated by Eq. (2) of [Ha2023uhe]_, with the model's own priors, and the model predicts from
     its own data. Pseudo-points are drawn once, here; each has the outcome of the nearest
-    observation (and its noise, if it is fixed), or of all observations of the nearest input.
-    With the data themselves as `points` it is the ordinary likelihood, also if inputs repeat.
-    Additional noise, which is learnt on top of fixed noise, is common to all pseudo-points.
-    `fit_pseudo_data` does the same in closed form, several times faster.
+    observation (and its noise, if it is fixed), or of all observations of the nearest input. With
+    the data themselves as `points` it is the ordinary likelihood, even if inputs repeat. Additional
+    noise, learnt on top of fixed noise, is common to all pseudo-points. `fit_pseudo_data` does the
+    same in closed form, several times faster.
 
     It supports a `SingleTaskGP` of any batch shape, and a `MeanVarianceGP`, whose two processes are
     each fitted to their own pseudo-data. Integer or categorical inputs need the user's `points`.
@@ -115,8 +115,8 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             bounds: The lower and the upper bounds of the domain, `2 x d`, in the units of the
                 model's inputs, before any input transform.
             num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
-            seeds: One seed for each replicate, the batch flattened. Other seeds in each round
-                redraw the points, as the paper does.
+            seeds: One seed for each replicate, the batch flattened. New seeds in each round redraw
+                the points, as in the paper.
             points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
 
         Raises:
@@ -196,9 +196,9 @@ def fit_pseudo_data(
 ) -> FitResult:
     r"""Fit the hyperparameters to pseudo-data, Eq. (2) of [Ha2023uhe]_, in place.
 
-    What `fit_exact_gp` does for the data, `fit_pseudo_data` does for
-    `PseudoDataMarginalLogLikelihood`, for the same models and with the same arguments. The two
-    processes of a `MeanVarianceGP` go through its `fit_processes`.
+    It maximises `PseudoDataMarginalLogLikelihood` as `fit_exact_gp` maximises the ordinary
+    likelihood, for the same models and with the same arguments. The two processes of a
+    `MeanVarianceGP` go through its `fit_processes`.
 
     Args:
         model: The model. Its current hyperparameters are the first start.
@@ -209,7 +209,7 @@ def fit_pseudo_data(
             when other starts are tried too; these end early if they promise little.
 
     Returns:
-        What the fit reached, the objective per pseudo-point.
+        The result of the fit, with the objective per pseudo-point.
 
     Raises:
         BotorchTensorDimensionError: If a shape does not fit.
@@ -259,7 +259,7 @@ def fit_pseudo_data(
 
 
 def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) -> PseudoPoints:
-    r"""Pseudo-points of a model's data; its inputs are in their own units in training mode."""
+    r"""Pseudo-points of a model's data; in training mode its inputs are in their own units."""
     if isinstance(model, MultiTaskGPyTorchModel) or len(model.train_inputs) != 1:
         raise UnsupportedError(f"Expected a model with a single task. Got {type(model).__name__}.")
     was_training = model.training
@@ -313,8 +313,8 @@ def compare_losses(
     not changed.
 
     Returns:
-        From the names of the hyperparameters, such as `lengthscale` and `noise`, to their estimates
-        in the units that the model sees.
+        A dictionary from hyperparameters, such as `lengthscale` and `noise`, to their estimates in
+        the model's units.
 
     Example:
         >>> import torch

@@ -15,14 +15,14 @@ Design = Literal["uniform", "sobol"]
 
 
 class PseudoPoints(NamedTuple):
-    r"""Points of the domain and where their outcomes come from.
+    r"""Points of the domain and the sources of their outcomes.
 
     Args:
         X: The points, `batch_shape x M x d`, in the units of the bounds. One whose nearest input
             was observed several times appears once for each observation.
         neighbours: The observation of each, a row of the data, `batch_shape x M`.
         counted: Which of them count, `batch_shape x M`: replicates may have different numbers of
-            them, and copies fill the rest.
+            points, padded with copies.
     """
 
     X: Tensor
@@ -50,22 +50,22 @@ def pseudo_points(
         neighbour_j = argmin_i |x_i - x'_j|
 
     Distances are those in the unit cube of `bounds`, so that no input dominates by its unit (the
-    paper does not say in which). If an input was observed several times, which the paper leaves
-    open, a point has all of its outcomes, so that they inform the noise, and all points together
-    are counted by the inputs that differ. Of two inputs at the same distance the one with the
-    smaller first coordinate counts (then the second, and so on): nothing depends on the order of
-    the rows.
+    paper does not say which distance). The paper leaves open what happens if an input was observed
+    several times. Here a point then has all of its outcomes, so that they inform the noise, and the
+    number of points depends on the number of distinct inputs. Of two inputs at the same distance
+    the one with the smaller first coordinate counts (then the second, and so on): nothing depends
+    on the order of the rows.
 
     Args:
         X: Inputs of the observations, `batch_shape x n x d`.
         bounds: The lower and the upper bounds of the domain, `2 x d`.
-        num_pseudo: How many points, M_t >= the number of inputs that differ; twice that if
-            omitted, the paper's choice.
+        num_pseudo: The number of points, M_t >= the number of distinct inputs; by default twice
+            that, the paper's choice.
         seeds: One seed for each replicate, the batch flattened.
         points: `"uniform"`, independent draws (the paper's); `"sobol"`, scrambled Sobol points,
             which cover the domain more evenly and, from one seed, stay where they are when their
             number grows; or the user's points, `batch_shape x M x d` or `M x d`, of which
-            equal ones count once.
+            duplicates count once.
         observed: An optional boolean mask, `batch_shape x n`, of rows that exist.
 
     Returns:
@@ -113,7 +113,7 @@ def pseudo_points(
 
 
 class _Groups(NamedTuple):
-    r"""Rows sorted so that equal ones are adjacent, and rows that do not exist are at the end."""
+    r"""Rows sorted so that equal ones are adjacent, with missing rows at the end."""
 
     order: Tensor  # the row at each position, batch_shape x n
     exists: Tensor  # whether it exists, batch_shape x n

@@ -14,8 +14,8 @@ from torch import Tensor
 class FitStatus(StrEnum):
     r"""How the fit of one replicate ended.
 
-    `CONVERGED` is an optimum: at the best of the starts no small step raises the objective.
-    An objective may have several, of which the starts find the highest in most cases, not in all.
+    `CONVERGED` is an optimum: at the best of the starts no small step raises the objective. An
+    objective may have several optima; the starts find the highest in most cases, not in all.
     """
 
     CONVERGED = "converged"
@@ -34,7 +34,7 @@ class Optimum:
             and a constant in units of the targets about their centre. NaN where a fit failed.
         metric: The approximate inverse Hessian there of the objective per observed point,
             `R x p x p`; NaN where it is unknown.
-        fresh_at: How many observed points there were when a fit last started afresh, `R`.
+        fresh_at: The number of observed points when a fit last started from the defaults, `R`.
     """
 
     theta: Tensor
@@ -54,7 +54,7 @@ class Optimum:
 
 @dataclass(frozen=True)
 class FitResult:
-    r"""What a fit reached, replicate by replicate.
+    r"""The result of a fit, replicate by replicate.
 
     Args:
         objective: GPyTorch's `ExactMarginalLogLikelihood` at the fitted hyperparameters, priors

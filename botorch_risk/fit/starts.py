@@ -30,7 +30,7 @@ IN_UNITS_OF_TARGETS = (
 
 
 class FitObjective(Protocol):
-    r"""What `maximize` asks of an objective, such as `MarginalLikelihoodObjective`."""
+    r"""The interface that `maximize` needs, such as `MarginalLikelihoodObjective`."""
 
     like: Tensor
     batch_shape: Size
@@ -58,7 +58,7 @@ class Starts(NamedTuple):
 
     Args:
         theta: Parameters, `rows x p`.
-        rows: Which row of `R` times the number of starts each is; replicates may have fewer.
+        rows: The row of each among `R` times the number of starts; replicates may have fewer.
         num_replicates: The number `R`.
         metric: Approximate inverse Hessians there, `rows x p x p`, if they are known.
     """
@@ -69,7 +69,7 @@ class Starts(NamedTuple):
     metric: ndarray | None = None
 
     def followed_by(self, other: Starts) -> Starts:
-        r"""These starts and those of another list, whose rows count on."""
+        r"""These starts followed by those of another list."""
         taken = self.rows[-1] // self.num_replicates + 1
         first, second = (
             np.full((len(each.theta), *(each.theta.shape[1:] * 2)), np.nan)
@@ -100,8 +100,8 @@ def make_starts(
 ) -> Starts:
     r"""Collect the model's own values, a rough start and draws; more for raw targets.
 
-    `rougher` has the factors from the first start to a second one by the names of the
-    hyperparameters; None for no second start.
+    `rougher` has the factors that make a second start from the first, by hyperparameter; None for
+    no second start.
     """
     moved = objective.moved
     own = objective.transform(natural_rows(moved))
@@ -179,14 +179,14 @@ def warm_starts(objective: FitObjective, previous: Optimum) -> Starts:
 
 
 def is_due(objective: FitObjective, previous: Optimum, compete: bool | ndarray = True) -> ndarray:
-    r"""The replicates that need their other starts whatever warm starts find, a mask `R`."""
+    r"""The replicates that need their other starts in any case, a mask `R`."""
     count, fresh_at = objective.num_observed, previous.fresh_at.cpu().numpy()
     due: ndarray = (compete & (count <= FEW)) | (count >= GROWTH * fresh_at)
     return due
 
 
 def has_moved(previous: Optimum, found: Minima) -> ndarray:
-    r"""The replicates whose warm starts did not end near where they began, a mask `R`."""
+    r"""The replicates whose warm starts ended far from where they began, a mask `R`."""
     moved = np.abs(found.x - previous.theta.cpu().double().numpy()).max(axis=1, initial=0.0)
     stayed: ndarray = (moved <= FAR) & (found.status == RowStatus.CONVERGED)  # False for NaN
     return ~stayed

@@ -1,4 +1,4 @@
-r"""Which decisions have a risk above a level: samples of the risk, and what to read next."""
+r"""Find the decisions with a risk above a level: samples of the risk, and the next reading."""
 
 from .expected_classification import ExpectedClassification
 from .samples import risk_samples

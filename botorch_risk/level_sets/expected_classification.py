@@ -1,4 +1,4 @@
-r"""How many decisions one reading is expected to classify by their risk."""
+r"""The expected number of decisions that one reading classifies by their risk."""
 
 import torch
 from botorch.models.model import Model
@@ -19,17 +19,17 @@ _LEAST_SLOPE = 1e-6
 
 @construct_from_own_arguments
 class ExpectedClassification(RiskLookahead):
-    r"""How many more decisions one reading is expected to classify by their risk.
+    r"""The expected number of further decisions that one reading classifies by their risk.
 
         score(x, w) = sum_p P( |a_p + s_p Z - h| > sqrt(beta (v_p - s_p^2)) )  -  classified now
         P(..)       = Phi((a_p - h - c_p) / s_p) + Phi((h - a_p - c_p) / s_p),
                       c_p = sqrt(beta (v_p - s_p^2))
 
-    A decision is classified once the interval of its risk, `a_p +- sqrt(beta v_p)`, does not hold
-    the level h. One reading moves its centre by `s_p Z` and reduces its variance by `s_p^2`; see
+    A decision is classified once the interval of its risk, `a_p +- sqrt(beta v_p)`, excludes the
+    level h. One reading moves its centre by `s_p Z` and reduces its variance by `s_p^2`; see
     `RiskLookahead`, which describes the other arguments and the errors. After (3.2) of
-    [Inatsu2021drlse]_, who count decisions above the level only and step through the outcomes of
-    the reading; here any measure of risk has a closed form, as far as its posterior is normal.
+    [Inatsu2021drlse]_, who only count decisions above the level and step through the outcomes of
+    the reading; here every measure of risk has a closed form, as far as its posterior is normal.
 
     While no single reading can classify anything, the count is 0 everywhere. As in Definition 3.1
     of that paper another term then decides: `variance_weight sum_p s_p^2 / v_p`, the share of the
@@ -39,10 +39,9 @@ class ExpectedClassification(RiskLookahead):
         model: An exact GP of (x, w), or of x for an environment that perturbs x.
         environment: The distribution of W.
         risk_measure: Any measure.
-        X_compared: The decisions to classify, `batch_shape x P x d_x`; those that are certain add
-            nothing.
+        X_compared: The decisions to classify, `batch_shape x P x d_x`; certain ones add nothing.
         threshold: The level h, a number or `batch_shape`; or several, `batch_shape x K`, whose
-            counts are added up.
+            counts are summed.
         beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.
         w_is_chosen: Whether w can be chosen with a decision.
         variance_weight: The weight of the second term, >= 0.

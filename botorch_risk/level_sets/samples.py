@@ -29,16 +29,16 @@ def risk_samples(
 ) -> Tensor:
     r"""The risk of each decision under samples of the outcomes, taken jointly over W.
 
-    Their quantiles are an interval of the risk, and the share of them above a level is the
-    probability that the risk is: also for a measure that is a staircase, such as `ShareAbove`. A
-    decision is sampled by itself, with the same numbers as all others.
+    Their quantiles are an interval of the risk, and the share of samples above a level is the
+    probability that the risk is above it, even for a step function such as `ShareAbove`. Each
+    decision is sampled by itself, with the same random numbers.
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
             environment that perturbs x.
         environment: The distribution of W.
-        risk_measure: Any measure. One that solves a program, such as a ball in maximum mean
-            discrepancy, solves it for each sample.
+        risk_measure: Any measure. A measure that solves a program, such as a ball in maximum mean
+            discrepancy, does so for each sample.
         X: Decisions, `batch_shape x m x d_x`.
         num_samples: Sobol samples, best a power of 2.
 

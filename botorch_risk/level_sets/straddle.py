@@ -19,8 +19,8 @@ class RiskStraddle(PointwiseAcquisitionFunction):
 
         score(x) = min(upper(x) - h, h - lower(x))
 
-    The straddle [Bryan2008straddle]_ on bounds of any risk. With joint bounds it is
-    `sqrt(beta) sd[risk] - |E[risk] - h|`. It looks at no reading: `select_value` chooses w for the
+    The straddle [Bryan2008straddle]_ on bounds of any risk. With joint bounds it is `sqrt(beta)
+    sd[risk] - |E[risk] - h|`. It does not look ahead to a reading: `select_value` chooses w for the
     decision. Single-outcome, q = 1: use `sequential=True` for a batch.
 
     Args:

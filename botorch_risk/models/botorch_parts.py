@@ -1,7 +1,6 @@
-r"""Convert environments and risk measures that were written as BoTorch's objects.
-
-They are accepted if they mean the same: perturbations or values of W with equal weights, and a
-measure of as many values as there are. For everything else an error names the replacement.
+r"""Convert BoTorch's environments and risk measures. They are accepted if they mean the same:
+perturbations or values of W with equal weights, and a measure of as many values as there are. For
+everything else an error names the replacement.
 """
 
 import warnings
@@ -29,7 +28,7 @@ from botorch_risk.risk import (
 def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeasure]:
     r"""Convert BoTorch's environment and risk measure into ours of the same meaning.
 
-    Parts of ours stay as they are.
+    Our own parts are returned unchanged.
 
     Raises:
         TypeError: If a part is neither ours nor BoTorch's.
@@ -77,7 +76,7 @@ def as_environment(environment: Any) -> Environment:
 
 
 def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
-    r"""The measure of ours that equals BoTorch's for `n_w` values with equal weights."""
+    r"""Our measure that equals BoTorch's for `n_w` values with equal weights."""
     make = _COUNTERPARTS.get(type(measure))
     if make is None:
         raise ValueError(
@@ -110,7 +109,7 @@ def check_risk_measure(risk_measure: Any) -> None:
 
 
 def _lowest(measure: Any) -> int:
-    r"""How many of the lowest values BoTorch averages, or which of them it picks."""
+    r"""The number of lowest values that BoTorch averages, or the index that it picks."""
     return int(measure.n_w - measure.alpha_idx)
 
 

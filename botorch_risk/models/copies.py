@@ -1,8 +1,8 @@
 r"""Find readings that are copies of another reading of their row.
 
 Tables are often filled up: one reading is written down for all repeats of a row. Such a row says
-nothing of the noise, but looks as if it had none. In a row of `k` readings with standard deviation
-`s` of the noise, `m` readings lie within a range `r` by chance with a probability of at most
+nothing about the noise, but looks noise-free. In a row of `k` readings with standard deviation `s`
+of the noise, `m` readings lie within a range `r` by chance with a probability of at most
 
     C(k, m) sqrt(m) (r / (s sqrt(2 pi)))^(m - 1),    2 <= m <= k,
 
@@ -10,11 +10,11 @@ the expected number of such groups of `m` independent normal readings for a smal
 copies if
 
 1. they differ by less than `NEARLY_EQUAL` of the spread of other rows;
-2. all rows together hold such a group with a probability below `CHANCE`, where `r` is larger by the
-   step of the instrument, and `s` is a low one among the rows that do differ, since noise varies;
+2. all rows together contain such a group with a probability below `CHANCE`, with `r` enlarged by
+the step of the instrument, and a low `s` among the rows that do differ, since noise varies;
    or several rows are such groups as a whole, and so many have a probability below `CHANCE`;
-3. no other row has the same reading, as instruments give at their limits, or if they round;
-4. the instrument does not round so much that readings where the noise is low are equal.
+3. no other row has the same reading, which happens at an instrument's limits or if it rounds;
+4. the instrument's rounding is too fine to explain equal readings.
 """
 
 import math
@@ -38,10 +38,10 @@ _OFF_STEP = 0.02
 
 
 def find_copies(Y: Tensor) -> Tensor:
-    r"""Which of the readings `batch_shape x n x k`, NaN where one is missing, repeat another one.
+    r"""Which readings `batch_shape x n x k` (NaN if missing) repeat another one.
 
     One reading of each group of copies is not marked. Nothing is marked if no row has readings that
-    differ, or if different rows share several readings that are no multiples of one step.
+    differ, or if different rows share several readings that are not multiples of one step.
     """
     k = Y.shape[-1]
     found = torch.zeros_like(Y, dtype=torch.bool)
@@ -88,10 +88,10 @@ def _longest_run(mask: Tensor) -> int:
 
 
 def _largest_of_many(chance: Tensor) -> Tensor:
-    r"""The largest expected number at which there are too many rows for chance, `... x 1 x 1`.
+    r"""The largest expected number at which the rows are too many for chance, `... x 1 x 1`.
 
-    If no more than `e` rows with all readings so near to each other are expected, at least `j` of
-    them have a probability of at most `e^j / j!`. Logarithms are given and returned; -inf without.
+    If at most `e` rows with such close readings are expected, at least `j` of them have a
+    probability of at most `e^j / j!`. Logarithms are given and returned; -inf without.
     """
     ordered = chance.sort(dim=-2).values
     number = torch.arange(1, ordered.shape[-2] + 1, device=chance.device).to(chance).unsqueeze(-1)
@@ -110,7 +110,7 @@ def _log_binomial(counts: Tensor, m: int) -> Tensor:
 def _instrument(Y: Tensor) -> tuple[Tensor, Tensor]:
     r"""The step of the instrument, `batch_shape x 1 x 1`, and which readings other rows share.
 
-    The step is the resolution of the dtype if readings are no multiples of a larger step. It is
+    The step is the resolution of the dtype if readings are not multiples of a larger step. It is
     infinite if, moreover, different rows share several readings.
     """
     k = Y.shape[-1]
@@ -142,7 +142,7 @@ def _instrument(Y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def describe_copies(copies: Tensor, rows: Tensor) -> str:
-    r"""The rows in which there are copies, in words, the first ten of each of the first replicates.
+    r"""The rows with copies, in words: the first ten of each of the first replicates.
 
     Args:
         copies: `batch_shape x n x k`.

@@ -36,14 +36,14 @@ class FastMarginals(Model):
         acqf = LogExpectedImprovement(FastMarginals(model), best_f)
 
     Means and variances are the model's own, from `MarginalPredictor`, for exact GPs with one output
-    and for a `ModelListGP` of them. The model itself answers for joint points (q > 1), with
-    observation noise, for some outputs only, and if it has no closed form; a warning says so once.
-    The view holds no numbers of its own, so that it follows the model when this is fitted or given
-    other data. It does not see what is written through `.data` into training data or buffers: use
-    `set_train_data`, or write in place.
+    and for a `ModelListGP` of them. The model itself is called for joint points (q > 1),
+    observation noise, a subset of outputs, and models without a closed form; a warning says so
+    once. The view stores nothing, so it follows the model when that is fitted or given other data.
+    It does not see writes through `.data` into training data or buffers: use `set_train_data`, or
+    write in place.
 
-    Derivatives are in the points, once: hyperparameters count as constants, so fit the model, not
-    the view. The view delegates all other attributes to the model.
+    First derivatives with respect to the points are available; hyperparameters are constants, so
+    fit the model, not the view. The view delegates all other attributes to the model.
 
     Args:
         model: A fitted model. Another `FastMarginals` is unwrapped.
@@ -144,9 +144,8 @@ class FastMarginals(Model):
             self._has_warned = True
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FastMarginals:
-        r"""Skip the walk through all modules if nothing moves.
-
-        BoTorch's analytic acquisition functions call `to` at every evaluation.
+        r"""Skip the walk through all modules if nothing changes: BoTorch's analytic acquisition
+        functions call `to` at every evaluation.
         """
         if self._predictors and all(each.is_left_by(fn) for each in self._predictors):
             return self
@@ -176,7 +175,7 @@ class FastMarginals(Model):
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Model:
         r"""The model with further observations and its hyperparameters.
 
-        A view of it, except if the observations need gradients, which the closed form lacks.
+        Returns a view, unless the observations need gradients, which the closed form lacks.
         """
         return self._view(condition(self.model, X, Y, **kwargs))
 

@@ -54,8 +54,8 @@ class SavedNoise(Noise):
 class NoiseOfRows(FixedNoiseGaussianLikelihood):
     r"""Fixed noise of the training rows, which is unknown at any other point.
 
-    GPyTorch's own adds nothing at new points, or the noise of the training rows if there
-    happen to be as many points as rows. This class refuses both.
+    GPyTorch's own class adds nothing at new points, or the noise of the training rows if the number
+    of points happens to match. This class refuses both.
     """
 
     def __init__(self, noise: Tensor) -> None:
@@ -168,7 +168,7 @@ def split_state(
 def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> None:
     r"""Load a model's hyperparameters and leave the fixed noise of its own data as it is.
 
-    A model may thus start from the state of another one with other data, as in BoTorch.
+    So a model can start from the state of another one with other data, as in BoTorch.
     """
     if _NOISE_KEY in state_dict:
         state_dict = {**state_dict, _NOISE_KEY: model.likelihood.noise_covar.noise}
@@ -195,7 +195,7 @@ def condition(model: Any, X: Tensor, Y: Tensor, **options: Any) -> Any:
 
 
 def is_one_to_many(model: Any) -> bool:
-    r"""Whether an input transform of a model makes several inputs of one."""
+    r"""Whether an input transform of a model expands one input to several."""
     transform = getattr(model, "input_transform", None)
     return transform is not None and bool(transform.is_one_to_many)
 
@@ -204,10 +204,10 @@ def mean_kernel(train_X: Tensor, input_transform: InputTransform | None = None) 
     r"""A Matern 5/2 kernel with an output scale, and BoTorch's priors on both.
 
     BoTorch's default, a squared-exponential kernel without an output scale, is too confident if a
-    function is not smooth, and makes larger errors if the function varies more or less than the
-    means do: `bench/studies/learnt_noise`. The kernel is radial. A product of kernels of one input
-    each has a density better by 0.02 there with repeats, and no closed form here. The kernel has as
-    many columns as `input_transform` makes of `train_X`.
+    function is not smooth, and less accurate if the function varies more or less than the means:
+    `bench/studies/learnt_noise`. The kernel is radial. A product of one-dimensional kernels
+    improves the density by 0.02 there with repeats, but has no closed form here. The kernel has as
+    many columns as `input_transform` returns for `train_X`.
     """
     batch_shape = train_X.shape[:-2]
     matern = get_covar_module_with_dim_scaled_prior(

@@ -49,29 +49,29 @@ def _of_mean_process(name: str) -> Any:
 class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     r"""Learn the mean and the noise of an outcome: a heteroscedastic Gaussian process.
 
-    Two models of the kind `SingleTaskGP` [Makarova2021rahbo]_: `noise_model` learns the noise
-    variance `rho^2`, and `mean_model` learns `f` from the sample means with the fixed noise of
-    Eq. (16),
+    It consists of two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance
+    `rho^2`, and `mean_model` learns `f` from the sample means with the fixed noise of Eq. (16),
 
         S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
         ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x).
 
-    It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and
-    `posterior(X, observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it as
-    any other model: both processes are fitted at once to all readings, by Laplace's approximation
-    of their evidence (`fit/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
-    (16) is evaluated. The paper learns the noise from the sample variances alone, before the mean
-    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All
-    public quantities are in the units of the outcome (variances in their square).
+    It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and `posterior(X,
+    observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it like any other
+    model: both processes are fitted at once to all readings, by Laplace's approximation of their
+    evidence (`fit/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq. (16) is
+    evaluated. The paper learns the noise from the sample variances alone, before the mean (Eqs.
+    12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All public
+    quantities are in the units of the outcome (variances in their square).
 
-    Rows with equal inputs are pooled, except in a batch of replicates. Single readings inform the
-    noise as well, by their residuals; if there is little evidence of where the noise differs, it
-    is nearly constant. With the log link, repeats that are all equal, as rounded instruments give,
-    count as if they had the smallest positive sample variance of the data.
+    Rows with equal inputs are pooled, except in a batch of replicates. Single readings also inform
+    the noise, by their residuals; if there is little evidence of where the noise differs, it is
+    nearly constant. With the log link, identical repeats, for example from a rounding instrument,
+    are treated as if they had the smallest positive sample variance of the data.
 
-    How well the noise is known depends on k. Where it is constant, 15 points of one reading
-    predict 0.85 times the true variance in the median, with an upper bound of 2.4 times, two
-    standard deviations up; two readings 0.9 and 1.9, three 1.0 and 1.7, ten 1.0 and 1.4 times.
+    How well the noise is known depends on k. With constant noise and 15 points, the median
+    prediction is 0.85 times the true variance for one reading per point, with an upper bound (two
+    standard deviations) of 2.4 times; for two readings 0.9 and 1.9, for three 1.0 and 1.7, for ten
+    1.0 and 1.4 times.
 
     Example:
         >>> import torch
@@ -144,10 +144,10 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 the variance itself, as the paper does. The default is better calibrated
                 (bench/reproduction/rahbo/calibration.md): the 95 % band of the noise covers
                 91 to 94 % with the log link, 85 to 87 % with the identity link.
-            noise_evidence: What the noise is learnt from: all `"readings"`, their spread at each
-                point and their residuals from the process of the mean, or the `"spread"` alone,
-                the sample variances. By default the readings with the log link, and the spread
-                with the identity link or with `train_Yvar`, which know nothing else.
+            noise_evidence: The evidence for the noise: all `"readings"`, by their spread at each
+                point and their residuals from the mean process, or the `"spread"` alone, the sample
+                variances. The default is the readings with the log link, and the spread with the
+                identity link or `train_Yvar`, which support nothing else.
             sample_variance_noise: With the identity link, the noise of a sample variance:
                 `"inferred"` (one level, learnt; the paper's experiments and the default),
                 `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
@@ -160,25 +160,26 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 `rho >= rho_low` squared. Without it the identity link raises if the upper bound
                 of Eq. (16) is not positive when it is needed.
             max_noise_variance: An upper limit of the noise variance, the paper's `rho_bar` squared.
-            known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
-                (Eq. 9). Nothing is learnt about the noise then.
+            known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known (Eq.
+                9). Then nothing is learnt about the noise.
             noise_covar_module: Kernel of the noise process; `fixed_noise.noise_kernel` if omitted,
                 whose lengthscales follow the mean's, and BoTorch's default for the spread.
             keep_copies: Whether each of several equal readings of a row counts. By default readings
                 that are equal, or differ by less than 1e-4 of the spread of other rows, count once
-                if that is no chance, and a warning names their rows: tables are often filled up
-                with copies. What a rounding instrument reads is not a copy. Only where the noise is
-                learnt from `"readings"`, which have to be given, not their summary.
-            trim: Leave out readings that are wrong: those more than so many standard deviations
-                from what the others predict, at most 5 % of a replicate's. 5.0 is a good choice.
-                The model is fitted up to twice to find them, while it is built;
-                `dropped_readings` has their positions. Needs what `keep_copies` needs.
+                if this is unlikely to be chance, and a warning names their rows: tables are often
+                filled up with copies. Equal readings of a rounding instrument are not copies.
+                Applies only if the noise is learnt from `"readings"`, given as such and not as a
+                summary.
+            trim: Leave out wrong readings: those farther from the others' prediction than this
+                number of standard deviations, at most 5 % of a replicate's. 5.0 is a good choice.
+                Construction then fits the model up to twice to find them; `dropped_readings` has
+                their positions. The conditions are those of `keep_copies`.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
-            InputDataError: If an input is not finite, dtypes differ, a row has no repeat, no
-                row has two though the noise is learnt from their spread, or the outcomes of a
-                single model are constant (a warning names a constant replicate of a batch).
+            InputDataError: If an input is not finite, if dtypes differ, if a row has no repeat, if
+                no row has two although the noise is learnt from their spread, or if the outcomes of
+                a single model are constant (a warning names constant replicates of a batch).
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
                 a replicate of a batch misses rows, or if there are no readings to `trim`.
             ValueError: If a limit, a beta or a choice is out of its range.
@@ -270,7 +271,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
     @property
     def num_repeats(self) -> int:
-        r"""The median number of repeats of a row, which later rows are assumed to have."""
+        r"""The median number of repeats per row, assumed for later rows."""
         counts = self.train_counts[self.train_counts > 0]
         return int(counts.median()) if counts.numel() else 1
 
@@ -319,7 +320,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     def predicted_noise(self, X: Tensor) -> Tensor:
         r"""The posterior mean of the noise variance of one repeat, `batch_shape x q x 1`.
 
-        It is within the limits, and at least 0.
+        It respects the limits and is at least 0.
         """
         return self.noise.predicted(X)
 
@@ -351,7 +352,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         r"""The cautious noise variance of a mean of repeats, Eq. (16), as the mean process uses it.
 
         It is at least 1e-8 of the variance of the outcomes in double precision, and 1e-4 in single
-        precision: a covariance with less noise may have no Cholesky factor.
+        precision: with less noise, the Cholesky factorisation of the covariance may fail.
 
         Args:
             X: `batch_shape x n x d` inputs.
@@ -377,7 +378,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     ) -> Self:
         r"""Add means of repeats without another fit.
 
-        The noise of the earlier rows stays as it is, which can only be too cautious.
+        The noise of the earlier rows is kept, which can only be too cautious.
 
         Args:
             X: `batch_shape x n' x d` inputs.
@@ -516,7 +517,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         r"""Load hyperparameters into both processes and evaluate Eq. (16) at this model's data.
 
         The training data stay those that the model was built with, as in BoTorch. With the same
-        data the posterior is restored exactly.
+        data, the posterior is restored exactly.
         """
         parts = fixed_noise.split_state(state_dict, ("mean_model", "noise"), strict)
         options = {"strict": strict, "keep_transforms": keep_transforms, "assign": assign}
@@ -530,7 +531,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
 
 def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
-    r"""After a model that holds this one has loaded a state: observations are not part of it."""
+    r"""Called after a model that contains this one has loaded a state: observations are not part of
+    it.
+    """
     if model.noise.fits_with_mean and not model.is_conditioned:
         model.refresh_noise()
 

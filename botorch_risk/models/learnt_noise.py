@@ -41,13 +41,13 @@ LEVEL_DEVIATION = 2.0
 class LearntNoise(NoiseProcess):
     r"""A Gaussian process on sample variances (Eqs. 13-15, 32-33), or on all readings.
 
-    All readings act on it as Gaussian observations at its mode: see `fit/laplace_evidence.py`.
+    All readings act like Gaussian observations at its mode: see `fit/laplace_evidence.py`.
 
-    If noise levels came with the readings, the process interpolates them with a noise of its own
-    that is learnt.
+    If noise levels came with the readings, the process interpolates them with a learnt noise of its
+    own.
 
     Attributes:
-        sampling: How sample variances inform the process.
+        sampling: The observation model of sample variances.
         beta: Squared width of the upper bound in the noise of later sample variances.
         counts: `batch_shape x n x 1` numbers of repeats of the rows.
         resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
@@ -91,8 +91,8 @@ class LearntNoise(NoiseProcess):
     ) -> LearntNoise:
         r"""Build the process on the rows that have repeats, from the arguments of `MeanVarianceGP`.
 
-        In a batch a row is kept if any replicate has repeats there. If a replicate has
-        none, its entry gets a noise that makes it worthless.
+        In a batch a row is kept if any replicate has repeats there. If a replicate has none there,
+        its entry gets so much noise that it has no weight.
         """
         sampling = SampleVariances.choose(link, sample_noise, limits.ceiling)
         _check_evidence(evidence, link, outcomes)
@@ -228,8 +228,8 @@ class LearntNoise(NoiseProcess):
     def at_mode(self, mean_model: Any, outcomes: RepeatedOutcomes) -> tuple[Mode, Tensor, Readings]:
         r"""The mode of the log noise variances given all readings, their prior and the readings.
 
-        In the units of the mean's targets and in double precision, `R x n`, `R x n x n`, `R x n`.
-        The mode is a function of the data and of the hyperparameters of both processes.
+        All are in the units of the mean's targets and in double precision, `R x n`, `R x n x n`, `R
+        x n`. The mode is a function of the data and of the hyperparameters of both processes.
         """
         readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
         constant = self.model.mean_module.constant.detach().double().reshape(-1)
@@ -241,10 +241,11 @@ class LearntNoise(NoiseProcess):
 
     @torch.no_grad()
     def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
-        r"""Replace the observations of the noise by those that all readings make at its mode.
+        r"""Replace the noise process's observations by those equivalent to all readings at its
+        mode.
 
-        The likelihood at the mode `z` of the process acts on it as Gaussian observations
-        `z + slope / weight` of variance `1 / weight` do, whose weight is its expected curvature.
+        At the mode `z`, the likelihood acts like Gaussian observations `z + slope / weight` of
+        variance `1 / weight`, where the weight is its expected curvature.
         """
         if self.evidence != "readings":
             return
@@ -343,7 +344,9 @@ def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> Non
 
 
 def _typical_level(outcomes: RepeatedOutcomes) -> Tensor:
-    r"""A log noise variance for want of repeats, from the spread of the means; `... x 1 x 1`."""
+    r"""A log noise variance in the absence of repeats, from the spread of the means; `... x 1 x
+    1`.
+    """
     observed = outcomes.counts > 0
     count = observed.sum(dim=-2, keepdim=True)
     zeros = torch.zeros_like(outcomes.means)

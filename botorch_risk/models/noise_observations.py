@@ -21,9 +21,9 @@ _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored
 class NoiseObservations:
     r"""Linked sample variances of the rows where at least one replicate has repeats.
 
-    An entry of a batch in which its own replicate has no repeats is a filler: it has an
-    input of that replicate that was repeated, so that input transforms do not see it, and a noise
-    that makes it worthless.
+    An entry of a batch whose own replicate has no repeats there is a filler: it has a repeated
+    input of that replicate, so that input transforms are not affected, and so much noise that it
+    has no weight.
 
     Attributes:
         X: `batch_shape x n x d` inputs.
@@ -54,7 +54,7 @@ class NoiseObservations:
             outcomes: The statistics of all rows.
             floor: The resolution of a replicate whose sample variances are all 0; by default the
                 machine's, with a warning.
-            every_row: Whether to keep rows of a single reading, as fillers at their own inputs.
+            every_row: Whether to keep rows with a single reading, as fillers at their own inputs.
         """
         has_input = outcomes.counts > 0 if every_row else outcomes.informs_noise
         chosen = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0) | every_row
@@ -147,7 +147,7 @@ def _resolution(
 
 
 def worthless(like: Tensor) -> Tensor:
-    r"""A noise variance that leaves an observation of the given size without weight."""
+    r"""A noise variance so large that an observation of the given size has no weight."""
     return WORTHLESS * (1 + like.square())
 
 

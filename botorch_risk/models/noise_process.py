@@ -24,7 +24,7 @@ from botorch_risk.posterior.marginals import MarginalPredictor
 
 @dataclass(frozen=True)
 class NoiseLimits:
-    r"""Bounds that the noise variance of one repeat is known to respect.
+    r"""Known bounds of the noise variance of one repeat.
 
     Attributes:
         floor: Lower limit, > 0, or `None`.
@@ -54,7 +54,7 @@ class NoiseProcess(Module, ABC):
     r"""The noise variance of one repeat as a function of the inputs, in squared outcome units.
 
     Attributes:
-        model: The model behind it; on the scale of the link where the noise is learnt.
+        model: The underlying model, on the scale of the link if the noise is learnt.
         limits: The limits of the variance.
         marginals: The marginal predictor of `model`.
     """
@@ -85,7 +85,7 @@ class NoiseProcess(Module, ABC):
 
     @abstractmethod
     def fit(self, fit_model: Callable[[Any], bool]) -> bool:
-        r"""Fit what can be fitted, and return whether that succeeded."""
+        r"""Fit the process if possible, and return whether that succeeded."""
 
     @abstractmethod
     def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> NoiseProcess:
@@ -95,7 +95,7 @@ class NoiseProcess(Module, ABC):
     def bounds_after_repeats(
         self, X: Tensor, beta: float | Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The bounds at each point after `counts` repeats there that came out as expected.
+        r"""The bounds at each point after `counts` further repeats with expected results.
 
         Args:
             X: `batch_shape x m x d` points that do not interact.
@@ -109,7 +109,8 @@ class NoiseProcess(Module, ABC):
     ) -> tuple[Tensor, Tensor]:
         r"""The bounds at each of `batch_shape x q x d` points after repeats at those before it.
 
-        The repeats came out as expected. `beta = None` returns the expected variance, twice.
+        The repeats are assumed to have expected results. `beta = None` returns the expected
+        variance, twice.
         """
 
     @property
@@ -125,7 +126,7 @@ class NoiseProcess(Module, ABC):
 
     @property
     def num_alternations(self) -> int:
-        r"""How often both processes are fitted again, since each is evidence for the other."""
+        r"""The number of refits of both processes, since each is evidence for the other."""
         return 0
 
     def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
@@ -156,7 +157,7 @@ class NoiseProcess(Module, ABC):
     def predicted(self, X: Tensor) -> Tensor:
         r"""The posterior mean within the limits and at least 0, `batch_shape x m x 1`.
 
-        An input transform that makes several inputs of one gives as many values.
+        An input transform that expands an input gives as many values.
         """
         if is_one_to_many(self.model):
             posterior: Any = self.posterior(X)

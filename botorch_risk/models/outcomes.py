@@ -1,4 +1,4 @@
-r"""Find the outcomes of a model or of a list of models, and what was observed of them."""
+r"""Find the outcomes of a model or of a list of models, and their observations."""
 
 import warnings
 from abc import abstractmethod
@@ -40,7 +40,7 @@ def refuse_reduced(model: Model) -> None:
 
 
 def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
-    r"""Raise ValueError unless a model has these outcomes."""
+    r"""Raise ValueError unless the model has these outcomes."""
     for outcome in outcomes:
         check_integers(outcome=outcome)
         if not 0 <= outcome < num_outputs:
@@ -51,7 +51,9 @@ def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
 
 
 def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:
-    r"""The model of one outcome, and its index there; outcomes are counted over a whole list."""
+    r"""The model of one outcome, and its index in that model; outcomes are counted over a whole
+    list.
+    """
     check_outcomes([outcome], model.num_outputs)
     if not isinstance(model, ModelList):
         return model, outcome
@@ -64,7 +66,7 @@ def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:
 
 
 def single_outcome(model: Model, outcome: int) -> Model:
-    r"""The model of one outcome alone: a member of a list as it is, else a copy of that part.
+    r"""The model of one outcome alone: a member of a list, or a copy of that part.
 
     Raises:
         UnsupportedError: If the model cannot be divided.
@@ -102,7 +104,7 @@ def observed_outcomes(model: Model, outcome: int) -> Tensor | None:
 def warn_if_out_of_reach(model: Model, outcome: int, threshold: float, at_most: bool) -> None:
     r"""Warn, with numbers, if no observation meets a threshold.
 
-    `at_most` says whether the outcome should be at most the threshold, rather than at least.
+    `at_most` says that the outcome should be at most the threshold instead of at least.
     """
     observed = observed_outcomes(model, outcome)
     if observed is None or not observed.numel():

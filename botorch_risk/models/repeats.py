@@ -1,4 +1,4 @@
-r"""Summarise repeated evaluations of one experiment by the statistics that models keep."""
+r"""Summarise repeated evaluations of one experiment by the statistics that models store."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class RepeatedOutcomes:
 
 
 def as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
-    r"""A table of repeats; the readings of each row, if they are a list, are filled up with NaN."""
+    r"""A table of repeats; if they are a list of readings per row, it is padded with NaN."""
     if isinstance(Y, Tensor | np.ndarray):
         return as_floating(Y, name).detach()
     if not isinstance(Y, Sequence) or isinstance(Y, str):
@@ -272,8 +272,8 @@ def _weighted_statistics(Y: Tensor, Yvar: Tensor, counts: Tensor) -> tuple[Tenso
 def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, RepeatedOutcomes]:
     r"""Merge the repeats of rows with the same `n x d` inputs, in order of first appearance.
 
-    Two rows at one point are one experiment with more repeats: their variance of the mean
-    uses all counts, and two rows of a single repeat each inform the noise together.
+    Two rows at one point are one experiment with more repeats: the variance of their mean uses all
+    counts, and two single repeats together inform the noise.
     """
     first, group = group_equal_rows(X)
     if len(first) == len(X):

@@ -54,9 +54,8 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
 def _built_on_host(
     X: Tensor, Y: Tensor, input_transform: transforms.InputTransform | None = None
 ) -> SingleTaskGP:
-    r"""Build the model where its checks wait for nothing, and move it to the device of the data.
-
-    BoTorch looks at the data and uploads each parameter by itself: 21 waits instead of one.
+    r"""Build the model on the host, whose checks do not wait, and move it to the device of the
+    data. BoTorch looks at the data and uploads each parameter separately: 21 waits instead of one.
     """
     seen = X
     if input_transform is not None:
@@ -74,7 +73,7 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms
     r"""An input transform to the unit cube, with one column for each value of a category.
 
     A category is coded by whole numbers, which a kernel would mistake for an order. One-hot columns
-    make every two values equally far apart, each with a lengthscale of its own
+    make all values equally far apart, each with a lengthscale of its own
     [GarridoMerchan2020categorical]_. Other columns keep their order, so that the environmental
     variable stays in the last ones, and the fast predictors support the transform.
 

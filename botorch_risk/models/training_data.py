@@ -1,4 +1,4 @@
-r"""Read the training data of a mean-variance model, refuse what is wrong and note what is odd."""
+r"""Read the training data of a mean-variance model, refuse errors and warn about oddities."""
 
 import math
 import warnings
@@ -37,9 +37,9 @@ class TrainingData:
         outcomes: The statistics of their repeats.
         readings: `batch_shape x n x k`, NaN where one is missing; None if they are not known or
             are not used.
-        origin: Where in a replicate of the user's `train_Y` each is from, flattened, `m x k`.
+        origin: The position of each in a replicate of the user's `train_Y`, flattened, `m x k`.
         num_columns: The number of columns of the user's `train_Y`.
-        rows: Which of the `m` rows of `origin` are in `readings`, `n`.
+        rows: The rows of `origin`, among `m`, that are in `readings`, `n`.
     """
 
     X: Tensor
@@ -156,11 +156,11 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
 
 
 def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
-    r"""Check that there is something to learn from, once equal rows are pooled.
+    r"""Check that there is something to learn from after pooling equal rows.
 
     Raises:
-        InputDataError: If no row has two repeats though they are needed, or the means of a single
-            model are constant.
+        InputDataError: If repeats are needed and no row has two, or the means of a single model are
+            constant.
     """
     observed = (outcomes.counts > 0).any(dim=-2)
     informed = outcomes.informs_noise.any(dim=-2) | ~observed
@@ -178,11 +178,11 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
 
 
 def warn_if_unfitted(model: Any) -> None:
-    r"""Warn of a model that nobody has fitted and whose inputs are not in the unit cube.
+    r"""Warn about an unfitted model whose inputs are not in the unit cube.
 
     Lengthscales start at the mode of BoTorch's prior, or at GPyTorch's log(2), and no fit ends
-    exactly there. Both are made for the unit cube: elsewhere such a model has learnt next to
-    nothing from its data, or believes that it knows everything.
+    exactly there. Both suit the unit cube: elsewhere such a model has either learnt almost nothing
+    from its data or is far too certain.
     """
     model = model._modules.get("mean_model", model)  # of a MeanVarianceGP
     kernel = model._modules.get("covar_module")
@@ -208,7 +208,7 @@ def warn_if_unfitted(model: Any) -> None:
 def notes_on_noise(
     model: Any, noise: Tensor, counts: Tensor, positive: Tensor
 ) -> tuple[list[str], bool]:
-    r"""Warnings that a model of the mean gives with each posterior.
+    r"""Warnings that a mean process raises with each posterior.
 
     Args:
         model: The process of the mean.
@@ -249,7 +249,7 @@ def _note_on_small_scale(scale: Tensor, small: Tensor) -> str:
 
 
 def _note_on_raised_noise(noise: Tensor, least: Tensor, short: Tensor) -> str:
-    r"""The warning of a model that uses more noise than was found."""
+    r"""The warning if a model uses more noise than estimated."""
     used = least.expand_as(noise)[short].max().item()
     return (
         f"The noise of {int(short.sum())} of {short.numel()} means of readings is raised from "

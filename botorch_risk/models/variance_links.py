@@ -1,4 +1,4 @@
-r"""The scale on which a Gaussian process models the noise variance.
+r"""Scales on which a Gaussian process models the noise variance.
 
 A link maps the variance to the scale of the process. It is increasing, so a
 quantile of the process maps to the quantile of the variance, and confidence bounds stay
@@ -123,8 +123,8 @@ class LogLink(VarianceLink):
     ) -> tuple[Tensor, Tensor]:
         r"""Gaussian observations that replace `s^2 <= limit`.
 
-        Repeats that are all equal have no logarithm. They show that the sample variance is
-        below what the data resolve, which has probability
+        Identical repeats have no logarithm. They show that the sample variance is below the
+        resolution of the data, which has probability
 
             P(s^2 <= limit | rho^2) = F((k - 1) limit / rho^2),   F chi-square with k - 1 degrees.
 
@@ -202,7 +202,7 @@ LEAST_LOG_VARIANCE = 0.25
 
 
 class ObservedScale(Standardize):
-    r"""Centre and scale by statistics of the observed entries, at any scale of the outcome.
+    r"""Centre and scale by statistics of the observed entries, for outcomes of any scale.
 
     `observed` is `batch_shape x n x 1`, True where an entry is an observation.
     """
@@ -260,7 +260,7 @@ class StandardDeviationScale(ObservedScale):
 class MeanScale(ObservedScale):
     r"""Centre sample variances and divide them by their mean, not their standard deviation.
 
-    They are heavy-tailed for two or three repeats, so that their standard deviation says little.
+    They are heavy-tailed for two or three repeats, so their standard deviation says little.
     `default` has the scales for sample variances that are all 0.
     """
 
@@ -278,11 +278,11 @@ class MeanScale(ObservedScale):
 class SignalScale(ObservedScale):
     r"""Centre logarithms of sample variances and divide by the spread of the noise itself.
 
-    The spread `S` of the observations is the spread of the noise plus their own, which is known:
-    `t = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
-    observations divided by sqrt(S) would use all of S as prior variance. The estimate
-    `s = max(S - t, 0)` has a standard error e. It is averaged, by precision, with a typical
-    `v = TYPICAL_LOG_VARIANCE` whose own error p is as large as either of them, and stays above
+    The spread `S` of the observations is the spread of the noise plus their own, which is known: `t
+    = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
+    observations divided by sqrt(S) would take all of S for prior variance. The estimate `s = max(S
+    - t, 0)` has a standard error e. It is averaged, by precision, with a typical `v =
+    TYPICAL_LOG_VARIANCE` whose own error p is as large as either of them, and stays above
     `LEAST_LOG_VARIANCE`:
 
         (v e^2 + s p^2) / (e^2 + p^2),   e^2 = 2 max(S, t)^2 / (n - 1),   p = max(s, v)
@@ -315,7 +315,7 @@ FEW_REPEATED = 5
 
 
 class LevelScale(ObservedScale):
-    r"""Centre logarithms of sample variances at their level, and leave their spread as it is.
+    r"""Centre logarithms of sample variances at their level, without scaling.
 
     The level is their mean weighted by `1 / (1 + trigamma)`, the noise of the observations and a
     typical spread of the noise itself; `default` if no more than `FEW_REPEATED` are observed.
@@ -331,7 +331,7 @@ class LevelScale(ObservedScale):
 
     @property
     def is_known(self) -> Tensor:
-        r"""Whether repeats tell the level, `batch_shape x 1 x 1`."""
+        r"""Whether repeats determine the level, `batch_shape x 1 x 1`."""
         return self.observed.sum(dim=-2, keepdim=True) > FEW_REPEATED
 
     def _statistics(self, Y: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,9 @@
-r"""Find readings that are wrong, and leave them out before a model is built.
+r"""Find wrong readings, and leave them out before a model is built.
 
-A reading is compared with what a model predicts without it: the mean without this reading, and
-the noise without its row, since a wrong reading is in the spread of its own row. Those more than a
-limit of standard deviations off are dropped, the worst first, and at most `MOST` of all; then the
-model is fitted again, since wrong readings hide others.
+A reading is compared with its prediction without it: the mean without this reading, and the noise
+without its row, since a wrong reading inflates the spread of its own row. Readings more than a
+limit of standard deviations off are dropped, worst first, up to a share of `MOST`; then the model
+is refitted, since wrong readings can hide others.
 """
 
 import copy
@@ -31,7 +31,7 @@ def without_wrong_readings(
 
     Args:
         data: With readings.
-        limit: As in `drop_wrong_readings`; nothing is dropped if it is None.
+        limit: As in `drop_wrong_readings`; None drops nothing.
         kind: The class of the model.
         options: Options of the model; each fit gets copies of modules, since a fit changes them.
 
@@ -72,7 +72,7 @@ def drop_wrong_readings(
     Args:
         data: With readings.
         limit: > 0.
-        fitted: Builds a `MeanVarianceGP` of all that is learnt from readings and fits it.
+        fitted: Builds and fits a `MeanVarianceGP` on readings.
 
     Returns:
         The data without them, and where in `train_Y` each is from: its replicate, row and column,
@@ -120,13 +120,13 @@ def _without(data: TrainingData, dropped: Tensor) -> TrainingData:
 
 @torch.no_grad()
 def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
-    r"""Each reading, standardised by its prediction without it, `batch_shape x n x k`.
+    r"""Each reading, standardised by its leave-one-out prediction, `batch_shape x n x k`.
 
-    At the mode of the log noise variances the row `i` acts as an observation of slope `g` and
-    weight `w` does; taking it away leaves them normal, of variance `c = 1 / (1 / S_ii - w_i)`, for
-    their posterior covariance `S`, and of mean `h_i - c g_i`. The noise `r` of a reading is its
-    expectation. The process without the row has mean `m = y - a_i / P_ii` and variance
-    `v = 1 / P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
+    At the mode of the log noise variances, row `i` acts like an observation of slope `g` and weight
+    `w`; without it they are normal, of variance `c = 1 / (1 / S_ii - w_i)`, for their posterior
+    covariance `S`, and of mean `h_i - c g_i`. The noise `r` of a reading is the resulting
+    expectation. The process without the row has mean `m = y - a_i / P_ii` and variance `v = 1 /
+    P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
     conditioned.
 
     Args:

@@ -23,7 +23,7 @@ ROWS_ON_DEVICE = 2**13
 
 @dataclass(frozen=True)
 class Scale:
-    r"""The units in which each replicate is maximised, so that tolerances mean the same in all.
+    r"""The units in which each replicate is maximised, so that tolerances mean the same everywhere.
 
     `center` and `spread` are mean and standard deviation of each replicate's raw values, `R`.
     """
@@ -112,11 +112,10 @@ def alternate(
     scale: Scale,
     max_iterations: int,
 ) -> tuple[ndarray, ndarray]:
-    r"""Maximise over discrete and continuous columns in turn, from each start by itself.
-
-    As `optimize_acqf_mixed_alternating` does: moves to the best neighbour while there is a better
-    one, quasi-Newton steps over the continuous columns, and both again until neither improves.
-    `starts` are search points, `R x S x d`.
+    r"""Maximise alternately over discrete and continuous columns, from each start separately. As in
+    `optimize_acqf_mixed_alternating`: move to the best neighbour while one is better, take
+    quasi-Newton steps over the continuous columns, and repeat until neither improves. `starts` are
+    search points, `R x S x d`.
 
     Returns:
         The best search point of each replicate, `R x 1 x d`, and the replicates in which some start
@@ -155,7 +154,7 @@ def _move(
     tolerance: ndarray,
     max_moves: int,
 ) -> None:
-    r"""Move active points, in place, to their best neighbours while these are better."""
+    r"""Move active points, in place, to their best neighbours while that improves them."""
     num_starts = len(points) // len(scale.center)
     for _ in range(max_moves):
         candidates, rows = columns.neighbors(points[active])
@@ -182,14 +181,14 @@ def _move(
 def _first_best(values: ndarray, tolerance: ndarray) -> ndarray:
     r"""The first column of each row whose value is the largest up to rounding.
 
-    Two categories that were never observed may have the same value: the choice must not
-    depend on rounding, and with it on the other replicates of the batch.
+    Two unobserved categories may have the same value: the choice must not depend on rounding, and
+    hence on the other replicates of the batch.
     """
     largest = values.max(axis=1, keepdims=True)
     return (values >= largest - tolerance).argmax(axis=1)
 
 
 def _tolerance(evaluator: PointwiseEvaluator, scale: Scale) -> ndarray:
-    r"""The least improvement of each replicate that is more than rounding, `R`."""
+    r"""The smallest improvement of each replicate above rounding, `R`."""
     precision = 100 * float(torch.finfo(evaluator.box.dtype).eps)
     return np.maximum(TOLERANCE, precision * np.maximum(1.0, np.abs(scale.center) / scale.spread))

@@ -15,8 +15,8 @@ Values = Mapping[int, Sequence[float]]
 class DiscreteColumns:
     r"""The values of discrete columns.
 
-    A search point holds, in these columns, the index of a value among the values in ascending
-    order: neighbours are then next to each other, and values come back without rounding.
+    In these columns, a search point holds the index of a value in ascending order: neighbours then
+    have adjacent indices, and values are recovered without rounding.
 
     Args:
         values: The values of each column in ascending order, by its number.
@@ -31,7 +31,9 @@ class DiscreteColumns:
         return list(self.values)
 
     def indexed(self, points: ndarray) -> ndarray:
-        r"""Search points of uniform numbers `... x d` in [0, 1): every value is as probable."""
+        r"""Search points from uniform numbers `... x d` in [0, 1): all values are equally
+        probable.
+        """
         points = points.copy()
         for column, values in self.values.items():
             index = np.floor(points[..., column] * len(values))
@@ -39,7 +41,7 @@ class DiscreteColumns:
         return points
 
     def put(self, X: Tensor, points: Tensor) -> Tensor:
-        r"""The points `X` with the values that search points of the same shape stand for."""
+        r"""The points `X` with the values of search points of the same shape."""
         X = X.clone()
         for column, values in self.values.items():
             X[..., column] = values[points[..., column].long()]

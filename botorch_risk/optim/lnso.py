@@ -44,7 +44,7 @@ def maximize_value_at_risk(
     learning_rate: float = 0.02,
     num_final: int = 1024,
 ) -> tuple[Tensor, Tensor]:
-    r"""Maximise `VaR(h(x, W))` of a function that is cheap, from samples of W alone.
+    r"""Maximise `VaR(h(x, W))` of a cheap function, from samples of W alone.
 
         g(., theta) = argmin E_x E_W rho(h(x, W) - g(x, theta)),  x uniform in a ball of `radius`
         x <- project(x + step_size dg/dx), with a new ball and theta once x leaves the ball
@@ -61,16 +61,16 @@ def maximize_value_at_risk(
     least as near the maximum and are four times faster or more
     (`bench/reproduction/vucb/continuous.md`).
 
-    Where the paper is silent or slips: its test at line 4 has `x^(i)` before it is computed, here
-    the previous `x`; its delta_x is the radius; step sizes are not given. Here x is on the unit
-    cube and the network sees it relative to the ball, in radii; h is centred and scaled by its
-    values around the start; theta moves by Adam; the starts are the best of some Sobol points;
+    Deviations where the paper is silent or slips: its test at line 4 uses `x^(i)` before it is
+    computed, here the previous `x`; its delta_x is the radius; it gives no step sizes. Here x is on
+    the unit cube and the network sees it relative to the ball, in radii; h is centred and scaled by
+    its values around the start; theta moves by Adam; the starts are the best of some Sobol points;
     the start or end with the largest value-at-risk over `num_final` samples is returned.
 
     Args:
         function: `h`, from queries `R x m x (d_x + d_w)` to `R x m` values.
-        sampler: From a number `n` and one generator for each replicate to `R x n x d_w` draws of
-            W, such as `environment.sample`.
+        sampler: Maps a number `n` and one generator for each replicate to `R x n x d_w` draws of W,
+            such as `environment.sample`.
         bounds: The lower and the upper bounds of x, `2 x d_x`.
         risk_level: Lower-tail probability in (0, 1).
         seeds: One for each of `R` replicates.
@@ -84,7 +84,7 @@ def maximize_value_at_risk(
         step_size: Step of x, in radii for a slope of 1 (the scale of h around the start) per
             radius.
         learning_rate: Of Adam.
-        num_final: Draws of W by which the starts and the ends are compared.
+        num_final: Draws of W for comparing the starts and the ends.
 
     Returns:
         The best decision of each replicate, `R x d_x`, and its value-at-risk over `num_final`
@@ -270,7 +270,9 @@ class _Training:
     learning_rate: float
 
     def __call__(self, network: _Networks, centre: Tensor, step: int, moved: Tensor) -> _Networks:
-        r"""Networks for balls round `R x S x d_x`, those that have moved, from the present ones."""
+        r"""Networks for balls round `R x S x d_x`, refitted from the present ones if the ball has
+        moved.
+        """
         # Replicates with fewer balls to fit are padded by some that stay.
         index = moved.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
         index = index[:, : int(moved.sum(dim=-1).max())]  # R x k

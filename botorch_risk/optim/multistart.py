@@ -44,17 +44,17 @@ def optimize_acqf_replicates(
 ) -> tuple[Tensor, Tensor]:
     r"""Maximise an acquisition function in a box for each of `R` replicates.
 
-    What `optimize_acqf` does for one model, for a model of batch shape `[R]`: scrambled Sobol
-    points, from which the Boltzmann rule chooses starts (always including the best), and projected
-    quasi-Newton steps [Bertsekas1982projected]_ from every start, each with its own line search and
-    its own end. A replicate's draws depend on its own seed only. Acquisitions that are not
+    It generalises `optimize_acqf` to a model of batch shape `[R]`: the Boltzmann rule chooses
+    starts among scrambled Sobol points (always including the best), and projected quasi-Newton
+    steps [Bertsekas1982projected]_ climb from every start, each with its own line search and its
+    own end. A replicate's draws depend on its own seed only. Acquisitions that are not
     `PointwiseAcquisition`s are called with `m x R x 1 x d` points; BoTorch's analytic ones see
     their model through `FastMarginals`. Only box bounds.
 
-    Columns with values of their own are searched as by `optimize_acqf_mixed_alternating`: from each
-    start, moves to the best neighbour (a step of one column of `discrete_dims`, or any other value
-    of one of `cat_dims`) and quasi-Newton steps over the other columns alternate until neither
-    improves. It is a local search, for as many starts as there are.
+    Discrete columns are searched as in `optimize_acqf_mixed_alternating`: from each start, moves to
+    the best neighbour (a step of one column of `discrete_dims`, or any other value of one of
+    `cat_dims`) and quasi-Newton steps over the other columns alternate until neither improves. It
+    is a local search from every start.
 
     For `q > 1` the points are chosen one after the other, each with the ones before it pending.
 
@@ -63,9 +63,9 @@ def optimize_acqf_replicates(
             without a `model` is assumed to have batch shape `[R]`.
         bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs. The
             points have their dtype; integers count as float64.
-        q: How many points to choose.
-        seeds: One for each replicate; an integer means `R = 1`. A loop passes other seeds in
-            every round, such as `derive_seed(seed, "round", t)`.
+        q: The number of points to choose.
+        seeds: One for each replicate; an integer means `R = 1`. A loop passes new seeds in every
+            round, such as `derive_seed(seed, "round", t)`.
         num_restarts: The number of starts of each replicate.
         raw_samples: The number of Sobol points of each replicate.
         fixed_features: Inputs to hold fixed, from their columns to their values.
@@ -76,7 +76,7 @@ def optimize_acqf_replicates(
         batch_limit: The maximum number of points to evaluate in one call, all replicates together.
             Default: 8,192 on a CPU, 2^20 on a GPU.
         raw_points: Points within the bounds to choose the starts from, `R x n x d`, instead of
-            Sobol points; `raw_samples` then has no part.
+            Sobol points; `raw_samples` is then ignored.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
@@ -91,7 +91,7 @@ def optimize_acqf_replicates(
             `q > 1` and it does not support pending points.
         ValueError: If a number is out of its range, there are fewer raw points than starts, a seed
             repeats, bounds are not finite or in reverse order, or a fixed or discrete column does
-            not exist, is given twice, or has no values or some outside the bounds.
+            not exist, is given twice, has no values, or has values outside the bounds.
 
     Example:
         >>> import torch
@@ -159,7 +159,7 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
 
 
 def _checked_raw(raw_points: Tensor, box: Tensor, num_replicates: int) -> ndarray:
-    r"""Given points as search points, those of the unit cube."""
+    r"""Convert given points to search points in the unit cube."""
     raw = as_floating(raw_points, "raw_points").detach().to(box)
     if raw.dim() != 3 or len(raw) != num_replicates or raw.shape[-1] != box.shape[-1]:
         raise BotorchTensorDimensionError(

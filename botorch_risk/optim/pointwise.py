@@ -24,12 +24,12 @@ _POINTS = ChunkSize(cpu=2**13, gpu=2**20)
 
 @dataclass(frozen=True)
 class Packing:
-    r"""Where rows of points are among `R x m` of them, of which each replicate has as many.
+    r"""The positions of rows among `R x m` points, with the same number per replicate.
 
     Args:
         num_replicates: The number `R` of replicates.
         width: The number `m` of points of each.
-        place: The place of each row; None for as many rows in each replicate.
+        place: The position of each row; None if every replicate has the same number of rows.
     """
 
     num_replicates: int
@@ -54,14 +54,15 @@ class Packing:
 
 
 class PointwiseEvaluator:
-    r"""One face for acquisitions with and without `evaluate`, in chunks of bounded size.
+    r"""A common interface to acquisition functions with and without `evaluate`, in chunks of
+    bounded size.
 
     Args:
         acqf: The acquisition function.
         box: Bounds, `2 x d`; their dtype and device are those of the points.
         num_replicates: The number `R` of replicates.
         batch_limit: The maximum number of points to evaluate in one call, all replicates together.
-            Default: as `_POINTS` says of the device.
+            Default: the device's entry in `_POINTS`.
         discrete: Columns with a list of values; search points hold their indices.
 
     Raises:
@@ -154,13 +155,13 @@ class PointwiseEvaluator:
     def packing(
         self, replicates: ndarray, device: torch.device | None = None, is_of_a_step: bool = False
     ) -> Packing:
-        r"""How rows, by their ascending replicates, become points `R x m x d`.
+        r"""How rows, ordered by replicate, become points `R x m x d`.
 
         Args:
             replicates: The replicate of each row.
-            device: Where the rows are; NumPy by default.
-            is_of_a_step: Whether this is one of many calls, in which rows end one by one. Where
-                these are recorded they keep the shape of the first.
+            device: The library of the rows; NumPy by default.
+            is_of_a_step: Whether this is one of many calls in which rows finish one by one.
+                Recorded calls keep the shape of the first.
         """
         counts = np.bincount(replicates, minlength=self._num_replicates)
         width = int(counts.max(initial=0))
