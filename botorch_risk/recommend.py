@@ -29,7 +29,7 @@ Rule = Literal[
 class ConfidenceBound(Protocol):
     r"""A confidence bound of a risk objective, such as those in `botorch_risk.acquisition`.
 
-    It has methods alone: from Python 3.12 on, `isinstance` does not find an attribute that a module
+    It has only methods: from Python 3.12 on, `isinstance` does not find an attribute that a module
     of PyTorch keeps as its parameter, buffer or submodule.
     """
 
@@ -64,12 +64,12 @@ class ExpectedObjective(Protocol):
 
 @runtime_checkable
 class ConstraintBounds(Protocol):
-    r"""Confidence bounds of constraints, as `ConstrainedUpperConfidenceBound` has them."""
+    r"""Confidence bounds of constraints, as in `ConstrainedUpperConfidenceBound`."""
 
     def check_points(self, X: Tensor) -> None: ...
 
     def slacks(self, X: Tensor) -> Tensor:
-        r"""Lower bounds less their limits, `num_constraints x batch_shape x n`."""
+        r"""Lower bounds minus their limits, `num_constraints x batch_shape x n`."""
         ...
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class ConstraintBounds(Protocol):
         ...
 
     def cautious(self, X: Tensor, expected: bool = False) -> Tensor:
-        r"""The objective of the posterior mean, or its expected risk, less a penalty.
+        r"""The objective of the posterior mean, or its expected risk, minus a penalty.
 
         `batch_shape x n`.
         """
@@ -93,8 +93,8 @@ class Recommendation(NamedTuple):
 
     Attributes:
         point: `batch_shape x d`.
-        value: `batch_shape`, the score by which the rule preferred it.
-        row: `batch_shape`, its row among the points that were offered.
+        value: `batch_shape`, its score under the rule.
+        row: `batch_shape`, its row among the offered points.
         feasible: `batch_shape` booleans, whether it meets all constraints with confidence; `None`
             without constraints.
         slacks: `num_constraints x batch_shape`, by how much its lower bounds exceed the limits, in
@@ -109,7 +109,7 @@ class Recommendation(NamedTuple):
 
 
 class ObjectiveOfMean:
-    r"""The objective of an acquisition function of BoTorch, at the posterior mean of its model."""
+    r"""The objective of a BoTorch acquisition function, at the posterior mean of its model."""
 
     def __init__(self, acqf: AcquisitionFunction) -> None:
         parts: Any = acqf._modules
@@ -166,7 +166,7 @@ def _values_of_mean(model: Any, X: Tensor, posterior_transform: Any) -> Tensor:
 
 
 def as_bound(bound: Any) -> ConfidenceBound:
-    r"""A confidence bound as it is; of an acquisition function of BoTorch, its objective alone."""
+    r"""A confidence bound unchanged; for a BoTorch acquisition function, its objective."""
     if isinstance(bound, ConfidenceBound):
         return bound
     is_ours = type(bound).__module__.startswith("botorch_risk.")
@@ -188,39 +188,39 @@ def recommend(
 ) -> Recommendation:
     r"""Recommend the best of some points by a reporting rule.
 
-    The rule decides the simple regret as much as the method that chose the points does, so
-    a comparison uses one rule for all methods and names it. The objective is the bound's:
-    mean minus variance, or a risk of the environment.
+    The rule affects the simple regret as much as the method that chose the points, so use one rule
+    for all methods in a comparison and name it. The objective is the bound's: mean minus variance,
+    or a risk of the environment.
 
     - `"lower_confidence_bound"`: the largest lower bound of this model (the captions of the figures
-      of [Makarova2021rahbo]_, with the final model). A point is reported for what is known about
-      it, not for a lucky draw.
-    - `"recorded_lower_confidence_bound"`: the same bound, but of the model of the round in which
-      the point was chosen, given as `recorded` (Corollary 1.1 of [Makarova2021rahbo]_; Sec. 3.2
+      of [Makarova2021rahbo]_, with the final model). It reports a point that is known to be good,
+      not a lucky draw.
+    - `"recorded_lower_confidence_bound"`: the same bound, but from the model of the round that
+    chose the point, given as `recorded` (Corollary 1.1 of [Makarova2021rahbo]_; Sec. 3.2
       and Appendix F of [Nguyen2021vucb]_, whose regret the theory bounds).
     - `"posterior_mean"`: the largest objective of the posterior mean (experiments of
       [Nguyen2021vucb]_, Sec. 4).
     - `"expected_risk"`: the largest expectation of the risk over the posterior. The risk of the
-      posterior mean is too good where a tail has not been observed.
+    posterior mean is too optimistic if a tail has not been observed.
     - `"best_observed"`: the largest sample mean minus `risk_aversion` times the sample variance
       (Fig. 5 of [Makarova2021rahbo]_). It needs points with at least two repeats.
 
     With constraints, the rule chooses among the points that are feasible with confidence: the lower
-    bound of each constraint reaches its limit. If there are none, it is the point whose worst
-    bound misses least, in standard deviations of the outcome; the result and a warning say so.
-    A search that is optimistic about the constraints evaluates few points that are feasible with
+    bound of each constraint reaches its limit. If there are none, it is the point that misses least
+    by its worst bound, in standard deviations of the outcome; the result and a warning say so. A
+    search that is optimistic about the constraints evaluates few points that are feasible with
     confidence: `recommend_everywhere` does not need them.
 
     Args:
-        bound: The confidence bound of the final model. Or an acquisition function of BoTorch, on
+        bound: The confidence bound of the final model. Or a BoTorch acquisition function, on
             `robust(...)` or on any model, for the rule `"posterior_mean"`: its objective is then
             evaluated at the posterior mean, which for `robust` is the risk of the posterior mean.
-            Candidates and improvements play no part.
-        X: `batch_shape x n x d` points to choose from, as a rule the evaluated ones; decisions
+            Candidates and improvements are ignored.
+        X: `batch_shape x n x d` points to choose from, usually the evaluated ones; decisions
             without w for a risk of the environment.
         rule: The reporting rule.
-        recorded: `batch_shape x n` lower bounds, for the rule that asks for them; NaN where none
-            was recorded.
+        recorded: `batch_shape x n` lower bounds, for the rule that needs them; NaN if none was
+            recorded.
         feasible: Bounds of the constraints, a `ConstrainedUpperConfidenceBound`, whose `beta` is
             the confidence. Default: `bound` itself, if it has constraints.
 
@@ -233,11 +233,11 @@ def recommend(
 
     Raises:
         BotorchTensorDimensionError: If `X` does not have the columns of the bound.
-        InputDataError: If there is no point; if `"best_observed"` is used for points that were not
-            evaluated, or none of which was repeated; or if a replicate has no recorded bound.
+        InputDataError: If there is no point, if `"best_observed"` is used for points that were not
+            evaluated or never repeated, or if a replicate has no recorded bound.
         TypeError: If `bound` is neither.
-        UnsupportedError: If `"best_observed"` is used for a risk of the environment,
-            `"expected_risk"` for another objective, or an acquisition function has several
+        UnsupportedError: If `"best_observed"` is used for a risk of the environment or
+            `"expected_risk"` for another objective, or if an acquisition function has several
             objectives or no lower bound.
         ValueError: If the rule is not known, `recorded` is missing, or an acquisition function of
             BoTorch has constraints and `feasible` is missing.
@@ -308,7 +308,7 @@ def _observed(bound: ConfidenceBound, X: Tensor) -> Tensor:
 
 
 def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
-    r"""The point, of `batch_shape x n x d`, with the largest score, of `batch_shape x n`.
+    r"""The point of `batch_shape x n x d` with the largest score in `batch_shape x n`.
 
     A point whose score is NaN is not offered.
     """
@@ -386,26 +386,25 @@ def recommend_everywhere(
     r"""Find the decision, evaluated or not, with the largest risk by a rule of `recommend`.
 
     With constraints it is feasible with confidence: the lower bound of each one reaches its limit.
-    The confidence in the model decides, so that a decision may be recommended that lies
-    well inside the feasible region though nobody has tried it. If none is found to
-    be feasible, the least infeasible decision is returned, with a warning.
+    The confidence in the model decides, so the recommendation may be an untried decision well
+    inside the feasible region. If none is found to be feasible, the least infeasible decision is
+    returned, with a warning.
 
     Args:
         bound: A bound on a model of batch shape `[R]`, or `[]` for `R = 1`; or a BoTorch
             acquisition function without constraints on such a model, as for `recommend`.
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
         seeds: One for each replicate.
-        evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones;
-            `n x d_x` for `R = 1`.
-        rule: Whether by the risk of the posterior mean or by the expected risk.
+        evaluated: Further decisions to offer, `R x n x d_x`, such as the evaluated ones; `n x d_x`
+            for `R = 1`.
+        rule: The risk of the posterior mean or the expected risk.
         num_restarts: Starts of the optimiser.
         raw_samples: Raw points of the optimiser.
         discrete_dims: Ordered columns with a list of values, from columns to values.
         cat_dims: Columns of categories, from columns to values, which have no order.
 
     Returns:
-        The decisions, `R x d_x`. Their rows count the evaluated ones; `n` is the one that was
-        found.
+        The decisions, `R x d_x`. Rows refer to the evaluated decisions; `n` is the optimiser's.
 
     Warns:
         InfeasibleRecommendationWarning: If no decision of a replicate is feasible with confidence.

@@ -1,9 +1,9 @@
-r"""Functions that a GPU records once and repeats as one launch.
+r"""Functions that a GPU records once and replays as one launch.
 
-For a few replicates a call of PyTorch costs a GPU's host ten times as much as its kernel takes: a
+With few replicates, a PyTorch call takes a GPU's host ten times as long as its kernel runs: a
 likelihood with its gradient, 70 kernels, takes 1.0 ms as calls and 0.14 ms as a CUDA graph. Within
-a block of `steady` an optimiser calls the same function at one shape again and again, so that it is
-recorded at its second call and repeated from then on.
+a `steady` block an optimiser calls the same function repeatedly with one shape, so it is recorded
+at its second call and replayed from then on.
 """
 
 import gc
@@ -25,7 +25,7 @@ ENTRIES_OF_A_POINT = 2**7  # of an acquisition function: as with so many trainin
 
 
 class Recording(Protocol):
-    r"""A function with an input of its own, as one launch."""
+    r"""A function of one input, as a single launch."""
 
     def __call__(self, X: Tensor) -> Tensor:
         r"""The result, which the next call overwrites."""
@@ -41,7 +41,7 @@ class CudaGraph:
         X: An input; others have its shape.
 
     Raises:
-        RuntimeError: If the function does anything else.
+        RuntimeError: If the function does anything other than launch kernels.
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor], X: Tensor) -> None:
@@ -76,7 +76,9 @@ RECORDERS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Recording]] 
 
 
 def are_recorded(device: torch.device, entries: int) -> bool:
-    r"""Whether functions with so many entries in their largest tensors are recorded there."""
+    r"""Whether functions with this many entries in their largest tensor are recorded on the
+    device.
+    """
     return device.type in RECORDERS and entries <= MOST_ENTRIES
 
 
@@ -118,15 +120,15 @@ def _recording(function: Callable[[Tensor], Tensor], X: Tensor) -> Recording:
 
 
 class SelectedRows:
-    r"""A function of rows of parameters, some of which end before others.
+    r"""A function of rows of parameters, some of which finish before others.
 
     Args:
         rows: The rows, ascending.
         parts: The function on blocks of them, `block x p` to `block x k`.
         size: The rows of a block.
         like: A tensor of the dtype and on the device of what the function takes.
-        is_kept: Whether all rows stay when some have ended, and are computed in vain: what a GPU
-            records has one shape.
+        is_kept: Whether finished rows are still computed, in vain, since a GPU recording has one
+            shape.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class SelectedRows:
         self._is_kept, self._last = is_kept, np.empty(0)
 
     def has(self, rows: ndarray) -> bool:
-        r"""Whether it can be asked for these."""
+        r"""Whether it accepts these rows."""
         if self._is_kept and len(rows) <= len(self._rows):
             return bool(np.isin(rows, self._rows).all())
         return np.array_equal(rows, self._rows)

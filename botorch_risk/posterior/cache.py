@@ -22,24 +22,23 @@ from botorch_risk.steady import is_known, remember
 
 @dataclass(frozen=True)
 class ModelState:
-    r"""The parts that a model's predictions depend on, to detect a change of any of them.
+    r"""The parts that a model's predictions depend on, kept to detect changes.
 
-    Modules, parameters, buffers and data are compared by identity, and references to them are
-    kept, so that no new object can reuse the address of an old one. Another view of the same
-    memory counts as the same, since BoTorch's `Normalize` detaches its buffers in every call.
-    Writing in place changes the version of a tensor. Parameters are also compared by value, since
-    GPyTorch's setters write through `.data`, which leaves the version as it is, and so are tensors
-    made in PyTorch's inference mode, which have no version. A write through `.data` into a
-    buffer or the training data goes unnoticed: comparing their values would make a GPU wait once
-    per tensor in every call. Plain numbers of a kernel, such as the `nu` of a Matern kernel, are
-    compared.
+    Modules, parameters, buffers and data are compared by identity, and references to them are kept,
+    so that no new object can reuse the address of an old one. Another view of the same memory
+    counts as the same, since BoTorch's `Normalize` detaches its buffers in every call. Writing in
+    place changes the version of a tensor. Parameters are also compared by value, since GPyTorch's
+    setters write through `.data`, which leaves the version as it is, and so are tensors made in
+    PyTorch's inference mode, which have no version. A write through `.data` into a buffer or the
+    training data is not detected: comparing values would make a GPU wait once per tensor in every
+    call. Plain numbers of a kernel, such as the `nu` of a Matern kernel, are compared.
 
     Attributes:
-        slots: Where each part is kept: a dictionary of a module, a key, the part.
+        slots: The location of each part: a dictionary of a module, a key, the part.
         data: The training data of the model, and its fixed noise if it has one.
         versions: The versions of the tensors among the parts.
         parameters: The parameters, and tensors without a version, with copies of their values.
-        name: What a block of `steady` knows it by, so that it does not keep the state itself.
+        name: The key under which a `steady` block remembers it without keeping the state alive.
     """
 
     model: Any
@@ -84,7 +83,9 @@ class ModelState:
         return state
 
     def is_current(self) -> bool:
-        r"""Whether nothing was written to or replaced since; what `torch.compile` traces is."""
+        r"""Whether nothing was written to or replaced since; always true while `torch.compile`
+        traces.
+        """
         if torch.compiler.is_compiling():
             return True
         if is_known(self.name):
@@ -109,7 +110,7 @@ class ModelState:
 
 
 def _are_equal(pairs: Sequence[tuple[Tensor, Tensor]]) -> bool:
-    r"""Whether the tensors of each pair are alike, at one wait for a device."""
+    r"""Whether the tensors of each pair are equal, with a single wait for the device."""
     if not all(
         one.dtype == two.dtype and one.device == two.device and one.shape == two.shape
         for one, two in pairs
@@ -125,7 +126,7 @@ def _are_equal(pairs: Sequence[tuple[Tensor, Tensor]]) -> bool:
 
 
 class OutcomeUnits(NamedTuple):
-    r"""One affine map for all points, from `k (K + S)^-1 (y - m)` and the share of the variance.
+    r"""One affine map for all points, of `k (K + S)^-1 (y - m)` and of the share of the variance.
 
         mean = scale * latent + offset
         variance = scale^2 * max(prior * (1 - explained), floor)
@@ -168,8 +169,8 @@ class PosteriorCache:
             of the outputscale if `kernel` is known.
         weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale likewise.
         constant: `batch_shape x 1`, the prior mean if it is a constant, else `None`.
-        units: From latent moments to the units of the outcome, if that is one affine map for
-            all points, else `None`.
+        units: The map from latent moments to the units of the outcome, if it is affine and the same
+            for all points, else `None`.
     """
 
     state: ModelState
@@ -227,8 +228,8 @@ class PosteriorCache:
     def stack(caches: Sequence[PosteriorCache]) -> PosteriorCache | None:
         r"""The factors of several models with the same inputs as one batch, `models x batch_shape`.
 
-        They have the state of the first model. `None` if a model has no direct
-        formulas, units that depend on the point, or data of another size.
+        They have the state of the first model. `None` if a model has no direct formulas, has units
+        that depend on the point, or has data of another size.
         """
         first = caches[0]
         kernels = [each.kernel for each in caches if each.kernel is not None]
@@ -249,7 +250,7 @@ class PosteriorCache:
 
 
 def _factored(covariance: Tensor, model: Any) -> tuple[Tensor, bool]:
-    r"""The Cholesky factor, and whether a transform of the outcome has seen data: in one look."""
+    r"""The Cholesky factor, and whether the outcome transform has seen data, with a single wait."""
     is_trained = getattr(model._modules.get("outcome_transform"), "_is_trained", None)
     factor, info = torch.linalg.cholesky_ex(covariance)
     looks = [(info == 0).all(), *([is_trained] if isinstance(is_trained, Tensor) else [])]
@@ -291,7 +292,7 @@ def _data(model: Any) -> tuple[Tensor, ...]:
 
 
 def _is_standardize(transform: Any) -> bool:
-    r"""Whether a transform goes back as `Standardize` does, with one scale for all points."""
+    r"""Whether a transform is inverted like `Standardize`, with one scale for all points."""
     kind = type(transform)
     return isinstance(transform, Standardize) and all(
         getattr(kind, name) is getattr(Standardize, name)

@@ -21,12 +21,12 @@ _ROUND_OFF = 1e4
 class DenseCovariance:
     r"""A covariance matrix `B x |D| x |D|` that is updated by one rank at a time.
 
-    Every update subtracts, so rounding accumulates. Each one therefore compares its column with
-    the column that the factor gives, and the matrix is recomputed from the factor when they differ
-    by more than `1e4` units of rounding of the prior variance.
+    Every update subtracts, so rounding errors accumulate. Each update therefore compares its column
+    with the one from the factor, and the matrix is recomputed if they differ by more than `1e4`
+    rounding units of the prior variance.
 
-    Memory traffic dominates the cost of an update. A row is updated when it is first read: a
-    caller that reads the rows in order has them in the cache, and the matrix is streamed once.
+    Memory traffic dominates the cost of an update. A row is updated when it is first read: if a
+    caller reads the rows in order, they are in the cache and the matrix is streamed once.
     """
 
     def __init__(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
@@ -38,7 +38,9 @@ class DenseCovariance:
         return self.rows(every, every)
 
     def rows(self, replicates: slice, rows: slice) -> Tensor:
-        r"""Some rows of some replicates, as a view; the rows before them are updated too."""
+        r"""A subset of the rows of some replicates, as a view; the rows before them are updated
+        too.
+        """
         batch, size, _ = self._matrix.shape
         stop = rows.indices(size)[1]
         for r in range(*replicates.indices(batch)):
@@ -141,7 +143,7 @@ class MadeBlocks:
 
     @property
     def together(self) -> bool:
-        r"""Whether GPyTorch evaluates the kernel, which it does for all replicates."""
+        r"""Whether GPyTorch evaluates the kernel, always for all replicates."""
         return self.process.process.cache.kernel is None
 
     @torch.no_grad()

@@ -40,30 +40,30 @@ class DomainPosterior:
 
     These are Eqs. (1), (2) and (20) of [Bogunovic2016truvar]_.
 
-    An observation appends one row to `V`, as a Cholesky factorisation extends itself: the
-    result equals a refit to the same rounding. The dense covariance is updated by rank one and
-    recomputed when rounding has grown. `dense=False` holds no `|D| x |D|` matrix and computes
-    rows from the factor on demand: `t x |D|` numbers instead.
+    An observation appends one row to `V`, as in a growing Cholesky factor: the result equals a
+    refit up to rounding. The dense covariance is updated by rank one and recomputed when rounding
+    has grown. `dense=False` holds no `|D| x |D|` matrix and computes rows from the factor on
+    demand: `t x |D|` numbers instead.
 
-    The model is the prior and its data; observations of this object are added to them. When the
-    hyperparameters of the model change, everything is built again with the observations kept;
-    a model that is given other data needs a new object. All moments are in the units of the
-    outcome, without gradients except in `at`. Variances go down to 0: GPyTorch's floor of
-    1e-10 and its rounding up of small noise apply to the data of the model only.
+    The model is the prior and its data; observations of this object are added to them. If the
+    hyperparameters of the model change, everything is rebuilt and the observations are kept; if the
+    model gets other data, make a new object. All moments are in the units of the outcome, without
+    gradients except in `at`. Variances go down to 0: GPyTorch's floor of 1e-10 and its minimum
+    noise apply only to the data of the model.
 
     Args:
         model: An exact GP with one output.
         domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
         dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
-        posterior_transform: A scalarization of the one output (BoTorch's sign).
+        posterior_transform: A scalarization of the single output (BoTorch's sign).
         max_bytes: The maximum memory that the dense covariance may use.
-        observed: A boolean mask of the rows of the model's data that are samples,
-            `batch_shape x n`; all by default. Others do not enter `num_samples` and the range.
+        observed: A boolean mask of the rows of the model's data that are samples, `batch_shape x
+            n`; all by default. Other rows do not enter `num_samples` and the range.
 
     Raises:
         BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
         InputDataError: If `domain` is not finite.
-        UnsupportedError: If the model has no closed form, or `max_bytes` are too few.
+        UnsupportedError: If the model has no closed form, or `max_bytes` is too small.
         ValueError: If `max_bytes` is not a positive integer.
 
     Example:
@@ -119,7 +119,7 @@ class DomainPosterior:
 
     @property
     def resolution(self) -> Tensor:
-        r"""The variance below which everything is rounding, `batch_shape`."""
+        r"""The variance below which all is rounding, `batch_shape`."""
         return _RESOLUTION * self.prior_variance * torch.finfo(self.domain.dtype).eps
 
     @property
@@ -181,7 +181,7 @@ class DomainPosterior:
             index: Which point, one for all or `batch_shape`.
             y: The outcome in the units of the data, before a `posterior_transform`, one for all or
                 `batch_shape`; NaN where a replicate observed nothing. `None` hallucinates the
-                posterior mean: the mean stays, the variance shrinks.
+                posterior mean: the mean is unchanged and the variance shrinks.
             noise: Its noise variance >= 0, squared units of `y`; the inferred one if `None`.
 
         Raises:
@@ -214,16 +214,15 @@ class DomainPosterior:
     def hallucinate(
         self, X: Tensor, noise: Tensor, index: Tensor | None = None, within: Tensor | None = None
     ) -> None:
-        r"""Condition on the posterior mean at a point: the mean stays, the variance shrinks.
-
-        For greedy choices of a batch. `observe` uses the units of the data for the noise, this
-        method the units of `variance`; it refuses what `observe_at` refuses.
+        r"""Condition on the posterior mean at a point, which shrinks the variance only. Used for
+        greedy choices of a batch. `observe` uses the units of the data for the noise, this method
+        the units of `variance`; it refuses what `observe_at` refuses.
 
         Args:
             X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
             noise: `batch_shape` noise variances >= 0, squared units of `mean`.
             index: `batch_shape` rows of the points in the domain, if they are on it.
-            within: `batch_shape` booleans: which replicates get a sample; all by default.
+            within: `batch_shape` booleans: the replicates that get a sample; all by default.
         """
         point = arguments.checked_point(X, self.batch_shape, self.domain)
         y = self.at(point).mean.detach().reshape(self._B)
@@ -344,7 +343,7 @@ class ConditionedDomain:
 
     @torch.no_grad()
     def condition(self, observation: Observation) -> None:
-        r"""Add one observation, as a Cholesky factorisation extends itself by a row."""
+        r"""Add one observation by extending the Cholesky factor by a row."""
         X, y, noise, row = observation
         point = self.process.at(X)
         variance = point.variance.squeeze(-1) + noise  # B

@@ -39,7 +39,7 @@ class Units(NamedTuple):
         r"""The units after a transform; the identity without one.
 
         Raises:
-            ValueError: If the weight is 0 or not finite: there is nothing left to model.
+            ValueError: If the weight is 0 or not finite, which leaves nothing to model.
         """
         if posterior_transform is None:
             return cls()
@@ -53,7 +53,7 @@ class Units(NamedTuple):
 
     @property
     def noise_factor(self) -> float:
-        r"""From a noise variance of the data to one after the transform."""
+        r"""Transform a noise variance of the data."""
         return self.weight**2
 
     def apply(
@@ -68,7 +68,7 @@ class Units(NamedTuple):
 
 
 def checked_index(index: int | Tensor, batch: int, domain: Tensor) -> Tensor:
-    r"""Rows of the domain, `batch` of them; fractions and rows outside of it are refused."""
+    r"""Rows of the domain, `batch` of them; fractions and invalid rows are refused."""
     rows = torch.as_tensor(index, device=domain.device)
     if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
         raise InputDataError(f"Expected integers as `index`. Got {index}.")

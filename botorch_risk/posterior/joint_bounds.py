@@ -16,10 +16,10 @@ from botorch_risk.posterior.t_batch import checked_points, scales_columns
 class JointBounds:
     r"""`mean + width * standard deviation` of several predictors, of f and its noise for example.
 
-    If the models are alike (direct formulas for their kernels, as many data, one affine map back
-    to the outcome) they are evaluated as one batch, with one node in the graph: at a few points a
-    call costs as much for two models as for one, and a node more than its arithmetic. Others
-    are evaluated one after the other.
+    If the models are alike (direct formulas for their kernels, as many data, one affine map back to
+    the outcome) they are evaluated as one batch, with one node in the graph: at a few points a call
+    costs as much for two models as for one, and a graph node more than its arithmetic. Others are
+    evaluated one after the other.
 
     The predictors are of models with the same inputs and batch shape.
     """
@@ -36,7 +36,7 @@ class JointBounds:
 
         Args:
             X: `batch_shape x m x d`, where `batch_shape` broadcasts with the models'.
-            widths: For each a number of standard deviations, below 0 for a lower bound;
+            widths: For each model a number of standard deviations, below 0 for a lower bound;
                 broadcastable to `batch_shape x 1`.
         """
         cache = self._current()
@@ -68,8 +68,8 @@ class JointBounds:
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
         r"""The bound of each predictor and its gradient, without any graph.
 
-        `batch_shape x m` each and `batch_shape x m x d` each; `None` if the models are not
-        alike, or transform their inputs otherwise than a single one by `Normalize`.
+        `batch_shape x m` each and `batch_shape x m x d` each; `None` if the models are not alike,
+        or have an input transform other than a single `Normalize`.
         """
         cache = self._current()
         models = [predictor.model for predictor in self.predictors]
@@ -90,7 +90,7 @@ class JointBounds:
         return bounds.unbind(0), gradients.unbind(0)
 
     def _current(self) -> PosteriorCache | None:
-        r"""The factors of all models as they are now; `None` if they are not alike."""
+        r"""The present factors of all models; `None` if they are not alike."""
         for predictor in self.predictors:
             if not has_closed_form(predictor.model, predictor.posterior_transform):
                 return None

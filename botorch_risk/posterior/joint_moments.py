@@ -34,7 +34,7 @@ def joint_moments(model: Model, X: Tensor) -> JointMoments:
     r"""The joint posterior within each of `m` groups of `p` points.
 
     Args:
-        model: With one outcome, `batch_shape` being its own.
+        model: The model has one outcome, and `batch_shape` is its own.
         X: `batch_shape x m x p x d`.
 
     Raises:
@@ -56,8 +56,8 @@ class JointPredictor:
     Attributes:
         model: With one outcome.
         posterior_transform: Reduces the outcomes of the model to one, or flips its sign.
-        process: An exact GP of at most one batch dimension given its data; None for others, whose
-            `posterior` is asked.
+        process: An exact GP with at most one batch dimension given its data; None for others, whose
+            `posterior` is used.
     """
 
     model: Any
@@ -66,7 +66,7 @@ class JointPredictor:
 
     @classmethod
     def of(cls, predictor: MarginalPredictor) -> Self:
-        r"""With the factors that a predictor of single points keeps."""
+        r"""Uses the factors of the predictor of single points."""
         model: Any = predictor.model
         transform = predictor.posterior_transform
         known = has_closed_form(model, transform) and len(model.batch_shape) < 2
@@ -76,8 +76,8 @@ class JointPredictor:
         r"""Mean `... x m x p` and covariance `... x m x p x p`, differentiable in the points.
 
         Args:
-            X: `... x m x p x d`, where `...` begins with the model's batch shape, or has none of
-                its dimensions.
+            X: `... x m x p x d`, where `...` begins with the model's batch shape or contains none
+                of it.
 
         Raises:
             UnsupportedError: If the posterior is not Gaussian.
@@ -168,7 +168,7 @@ def gaussian_posterior(
 
 
 def jitter_of(like: Tensor) -> float:
-    r"""The relative variance below which a point is determined by others, to rounding."""
+    r"""The relative variance below which a point is determined by others, up to rounding."""
     return 1e-8 if like.dtype == torch.float64 else 1e-5
 
 

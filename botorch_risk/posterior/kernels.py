@@ -4,7 +4,7 @@ A profile is a function of the squared scaled distance `r^2`, 1 at 0. Its slope
 
     slope(r) = -k'(r) / r = -2 dk / d(r^2)
 
-is all that gradients in inputs and in lengthscales need:
+is sufficient for gradients in inputs and lengthscales:
 
     d k(z, z') / d z = -slope (z - z')
 
@@ -125,7 +125,7 @@ class StationaryKernel:
 
 @dataclass(frozen=True)
 class StackedKernel(StationaryKernel):
-    r"""Kernels of several models as one, whose batch shape is `models x batch_shape`.
+    r"""The kernels of several models as one, with the batch shape `models x batch_shape`.
 
     `nus` has the smoothness of each; `nu` is the least.
     """

@@ -1,8 +1,8 @@
 r"""Posterior means and variances at many points that do not interact.
 
-`model.posterior(X)` builds joint distributions. An acquisition function that looks at one
-point at a time, at all values of the environment, or at a whole grid needs only the
-marginals, and gets them several times faster and in bounded memory from the closed form.
+`model.posterior(X)` builds joint distributions. An acquisition function that looks at single
+points, at all values of the environment, or at a whole grid needs only the marginals. The closed
+form gives them several times faster and in bounded memory.
 """
 
 import copy
@@ -47,24 +47,23 @@ class MarginalPredictor:
         mean(x) = m(x) + k(x, X) (K + S)^-1 (y - m(X))
         variance(x) = k(x, x) - |L^-1 k(X, x)|^2,   L L' = K + S
 
-    Squared-exponential and Matern kernels, alone or in a `ScaleKernel`, use direct formulas
-    with an analytic gradient, and the memory does not grow with the number of points
-    beyond its result; other kernels go through their own `forward`. Any other model goes
-    through `model.posterior` with the points in the t-batch. The cache follows the model:
-    it is rebuilt when a parameter, a buffer or the training data change, is not part of
-    any state, and treats hyperparameters as constants. In float32 the variance loses digits below
-    1e-4 of the prior variance.
+    Squared-exponential and Matern kernels, alone or in a `ScaleKernel`, use direct formulas with an
+    analytic gradient, and apart from the result the memory does not grow with the number of points;
+    other kernels go through their own `forward`. Any other model goes through `model.posterior`
+    with the points in the t-batch. The cache follows the model: it is rebuilt when a parameter, a
+    buffer or the training data change, is not part of any state, and treats hyperparameters as
+    constants. In float32 the variance loses digits below 1e-4 of the prior variance.
 
     Source: [Rasmussen2006gp]_, Eqs. (2.25) and (2.26), with noise that may differ between points.
 
     Args:
         model: A model with one output, of any `batch_shape`.
-        posterior_transform: Applied to the posterior. A scalarization of the one output
+        posterior_transform: Applied to the posterior. A scalarization of the single output
             (BoTorch's sign of minimisation) keeps the closed form.
 
     Raises:
-        UnsupportedError: If the model is an ensemble, or has several outputs and nothing reduces
-            them to one.
+        UnsupportedError: If the model is an ensemble, or has several outputs that nothing reduces
+            to one.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -191,7 +190,7 @@ class MarginalPredictor:
         return Marginals(*(_join(parts, -1) for parts in zip(*chunks, strict=True)))
 
     def _differentiable_model(self) -> Any:
-        r"""The model, or a copy without the caches that BoTorch detached from its data."""
+        r"""The model, or a copy without caches that BoTorch detached from its data."""
         if not inputs_need_gradients(self.model):
             return self.model
         model = copy.copy(self.model)
@@ -199,7 +198,7 @@ class MarginalPredictor:
         return model
 
     def current_cache(self) -> PosteriorCache:
-        r"""The factors of the model as it is now; only for a model with a closed form."""
+        r"""The model's present factors; only for a model with a closed form."""
         if self._cache is None or not self._cache.state.is_current():
             self._cache = PosteriorCache.build(self.model)
         return self._cache
@@ -238,7 +237,7 @@ def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) 
 def _is_gaussian(likelihood: Any) -> bool:
     r"""Whether `likelihood.noise` is the variance of the noise in each row of the data.
 
-    GPyTorch's other Gaussian likelihoods may treat some rows differently, as missing for example.
+    GPyTorch's other Gaussian likelihoods may treat some rows differently, for example as missing.
     """
     return type(likelihood) is GaussianLikelihood or isinstance(
         likelihood, FixedNoiseGaussianLikelihood
@@ -255,7 +254,7 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
     Args:
         beta: Squared width: one number, one per replicate (`batch_shape`), or one per point
             (`batch_shape x m`).
-        mean: `batch_shape x m` values that the bound is for.
+        mean: The values to be bounded, `batch_shape x m`.
         batch_shape: That of the model.
 
     Raises:

@@ -41,8 +41,8 @@ class Points(NamedTuple):
 class PriorProcess:
     r"""Mean, covariance and noise of an exact GP with one output, transforms included.
 
-    The linear transforms of the outcome and the posterior transform are an offset and a factor
-    at each point. Covariances are differentiable in the first argument only.
+    The linear outcome transforms and the posterior transform become an offset and a factor at each
+    point. Covariances are differentiable in the first argument only.
 
     Attributes:
         model: The GP, of batch shape `[]` or `[R]`; there are `B` = 1 or `R` replicates.
@@ -122,7 +122,7 @@ class PriorProcess:
         return likelihood.noise.detach() * self.outcome_factor(X).square()
 
     def outcome_factor(self, X: Tensor) -> Tensor:
-        r"""One unit of the model's outcomes in the user's units at points, `B x m`."""
+        r"""The size of the model's unit in the user's units at points, `B x m`."""
         return self._units(X)[1].expand(self.num_replicates, X.shape[-2])
 
     def _units(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,8 +153,8 @@ class ConditionedPoints(NamedTuple):
 
     Attributes:
         prior: The points with their prior moments.
-        whitened: `B x t x m` columns `L^-1 k(X, points)`; products of two of them are the
-            covariance that the `t` observations explain.
+        whitened: `B x t x m` columns `L^-1 k(X, points)`; products of two columns are the
+            covariance explained by the `t` observations.
         mean: `B x m` posterior means.
         variance: `B x m` posterior variances, at least 0.
     """

@@ -1,9 +1,9 @@
 r"""Marginals at all pairs of a decision and an environmental value.
 
-The squared exponential is a product: k((x, w), (x', w')) = k(x, x') k(w, w'). The factor over
-fixed values of w is computed once, and since it is smooth it has a low rank r, so that a new
-decision costs `n^2 r + n_w r^2` operations instead of `n_w n^2`. Values of w are processed in
-chunks, so that nothing larger than their coordinates, `n_w x r`, is held or kept for a gradient.
+The squared exponential is a product: k((x, w), (x', w')) = k(x, x') k(w, w'). The factor over fixed
+values of w is computed once and, being smooth, has a low rank r. A new decision then costs `n^2 r +
+n_w r^2` operations instead of `n_w n^2`. Values of w are processed in chunks, so nothing larger
+than their coordinates, `n_w x r`, is stored.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _MAX_PRODUCTS = 2**24
 
 
 class _Outcome(NamedTuple):
-    r"""From latent moments to the outcome's, after any posterior transform; `... x 1 x 1` each.
+    r"""Map latent moments to the outcome's, after any posterior transform; `... x 1 x 1` each.
 
     Attributes:
-        offset: What is added to the mean.
-        scale: What multiplies it; below 0 if the outcome is minimised.
+        offset: The offset of the mean.
+        scale: Its factor; below 0 if the outcome is minimised.
         square: The square of the scale.
         prior: The prior variance of the outcome.
     """
@@ -77,11 +77,11 @@ class _Factors:
         centre: `batch_shape x 1 x d_x`, in the units of the decisions if these are only scaled.
         lengthscale: `batch_shape x 1 x d_x`, likewise.
         is_scaled: Whether the input transform only shifts and scales the decisions.
-        outcome: The way to the outcome, if it is one affine map for all points.
+        outcome: The map to the outcome, if it is affine and the same for all points.
         basis: `batch_shape x r x n`, orthonormal rows.
         coordinates: `batch_shape x n_w x r`.
         products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
-        pairs: The place of each pair in an `r x r` matrix, row by row.
+        pairs: The index of each pair in an `r x r` matrix, row by row.
         constant: `batch_shape x 1 x 1`, the prior mean.
     """
 
@@ -114,9 +114,9 @@ class _Factors:
 class ProductMarginals:
     r"""Posterior mean and variance at all (x, w_j) for fixed w_j, differentiable in x.
 
-    For an exact GP in double precision with one output and a squared-exponential kernel,
-    alone or in a `ScaleKernel`, without an input transform or with `Normalize`, also after an
-    encoding of categories of x. Anything else is evaluated by `MarginalPredictor` at every pair.
+    For an exact GP in double precision with one output and a squared-exponential kernel, alone or
+    in a `ScaleKernel`, without an input transform or with `Normalize`, also after an encoding of
+    categories of x. Other models are evaluated by `MarginalPredictor` at every pair.
 
     Args:
         model: A model with one output, w in the last columns of its inputs.
@@ -164,15 +164,15 @@ class ProductMarginals:
     def picked_gradient(
         self, X: Tensor, width: Tensor, pick: Callable[[Tensor], tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor] | None:
-        r"""One of the bounds `mean + width * deviation` of each decision, and its gradient.
+        r"""A chosen bound `mean + width * deviation` of each decision, and its gradient.
 
         Without a graph; the gradient is found from the correlations of the moments.
 
         Args:
             X: `batch_shape x m x d_x`.
             width: Broadcastable to `batch_shape x m`.
-            pick: From bounds `batch_shape x m x n_w` to one of each row and its index,
-                `batch_shape x m` each.
+            pick: Maps bounds `batch_shape x m x n_w` to one per row and its index, `batch_shape x
+                m` each.
 
         Returns:
             `batch_shape x m` and `batch_shape x m x d_x`; None unless the covariance is a product,
@@ -197,7 +197,8 @@ class ProductMarginals:
         return value, pull_back(sensitivity, Z, factors.train_X).div_(factors.lengthscale)
 
     def explained_with(self, X: Tensor, columns: Tensor) -> tuple[Tensor, Tensor] | None:
-        r"""What the data explain of the pairs' variance, and of their covariance with others.
+        r"""The parts of the pairs' variance, and of their covariance with others, that the data
+        explain.
 
         Both in units of the prior variance, differentiable in the decisions.
 
@@ -373,8 +374,7 @@ class _QuadraticForms(torch.autograd.Function):
 
 def _products(coordinates: Tensor) -> Tensor | None:
     r"""Products of pairs of coordinates, doubled off the diagonal; `None` if there are too many.
-
-    With them a quadratic form is one matrix product with the upper triangle of its matrix.
+    They turn a quadratic form into one matrix product with the upper triangle of its matrix.
     """
     rank = coordinates.shape[-1]
     if coordinates.shape[:-1].numel() * rank * (rank + 1) // 2 > _MAX_PRODUCTS:
@@ -392,7 +392,7 @@ def _rows(matrix: Tensor, index: Tensor) -> Tensor:
 
 
 def _places(basis: Tensor) -> Tensor:
-    r"""The places of the upper triangle of an `r x r` matrix, row by row."""
+    r"""The indices of the upper triangle of an `r x r` matrix, row by row."""
     rank = basis.shape[-2]
     rows, columns = torch.triu_indices(rank, rank, device=basis.device)
     return rows * rank + columns

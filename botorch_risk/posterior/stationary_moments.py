@@ -28,8 +28,8 @@ def stationary_moments(Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor
 class _StationaryMoments(torch.autograd.Function):
     r"""The moments with their gradients in one pass.
 
-    If a gradient is wanted the derivatives (as large as the inputs) are computed while
-    a chunk is at hand, so that nothing of the size of the cross-covariance is kept.
+    If a gradient is needed, its entries (as large as the inputs) are computed with each chunk, so
+    nothing of the size of the cross-covariance is kept.
     """
 
     @staticmethod
@@ -51,13 +51,13 @@ class _StationaryMoments(torch.autograd.Function):
 def outcome_moments(X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Tensor, Tensor]:
     r"""Mean and variance in the units of the outcome, in one node of the graph.
 
-    For a few points the calls cost more than the arithmetic, so that this is faster than
-    `stationary_moments` between maps of its own.
+    For a few points the calls cost more than the arithmetic, so this is faster than
+    `stationary_moments` with separate maps before and after.
 
     Args:
         X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
         cache: The cache of a model whose kernel and units are known.
-        floor: The least variance, before the units of the outcome.
+        floor: The smallest variance, before conversion to the units of the outcome.
 
     Returns:
         `... x m` each, once differentiable in the points.
@@ -67,7 +67,7 @@ def outcome_moments(X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Ten
 
 
 class _OutcomeMoments(torch.autograd.Function):
-    r"""The moments, folded, scaled and unfolded here: each of these would be a node of its own."""
+    r"""The moments, folded, scaled and unfolded here, since each step would be its own node."""
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Tensor, Tensor]:
@@ -117,7 +117,7 @@ def bound_and_gradient(
 
 
 class _OutcomeBound(torch.autograd.Function):
-    r"""A bound and its gradient: with moments each step of the sum would be a node of its own."""
+    r"""A bound and its gradient, computed here since each step of the sum would be its own node."""
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class _OutcomeBound(torch.autograd.Function):
 def _bound(
     X: Tensor, cache: PosteriorCache, floor: float, width: Tensor, grad: bool
 ) -> tuple[TBatch, Tensor, Tensor | None]:
-    r"""The bound at all points of a t-batch, and its gradient if it is wanted."""
+    r"""The bound at all points of a t-batch, and its gradient if needed."""
     t_batch, Z = _scaled(X, cache)
     kernel, units = cache.kernel, cache.units
     assert kernel is not None and units is not None  # for the type checker
@@ -167,7 +167,7 @@ def _bound(
 def _folded(
     X: Tensor, cache: PosteriorCache, grad: bool
 ) -> tuple[TBatch, Tensor, Tensor, list[Tensor]]:
-    r"""Latent mean and variance at all points of a t-batch, and gradients if they are wanted."""
+    r"""Latent mean and variance at all points of a t-batch, and gradients if needed."""
     t_batch, Z = _scaled(X, cache)
     units = cache.units
     assert units is not None  # for the type checker
@@ -177,7 +177,7 @@ def _folded(
 
 
 def _scaled(X: Tensor, cache: PosteriorCache) -> tuple[TBatch, Tensor]:
-    r"""All points of a t-batch, `batch_shape x m x d`, as the training inputs are."""
+    r"""All points of a t-batch, `batch_shape x m x d`, transformed like the training inputs."""
     assert cache.kernel is not None  # for the type checker
     t_batch = TBatch.of(X, cache.factor.shape[:-2])
     return t_batch, (t_batch.fold(X) - cache.centre).div_(cache.kernel.lengthscale)
@@ -186,7 +186,7 @@ def _scaled(X: Tensor, cache: PosteriorCache) -> tuple[TBatch, Tensor]:
 def _in_chunks(
     Z: Tensor, cache: PosteriorCache, of_chunk: Callable[[Tensor], tuple[Tensor, ...]]
 ) -> list[Tensor]:
-    r"""Results `... x m` and `... x m x d` at points, of some points at a time."""
+    r"""Results `... x m` and `... x m x d` at points, computed in chunks."""
     size = chunk_size(Z, cache.train_inputs.shape[-2])
     if Z.shape[-2] <= size:
         return list(of_chunk(Z))
@@ -221,7 +221,7 @@ def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]
 
 
 def _latent(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor | None, Tensor, Tensor]:
-    r"""The slope of the correlations if it is wanted, the latent mean and whitened columns."""
+    r"""The slope of the correlations if needed, the latent mean and whitened columns."""
     kernel, slope = cache.kernel, None
     assert kernel is not None  # for the type checker: the caller has looked
     distance = kernel.squared_distance(Z, cache.train_inputs, cache.norms)
@@ -240,6 +240,6 @@ def pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
 
 
 def chunk_size(X: Tensor, num_columns: int) -> int:
-    r"""Points per chunk for rows of some columns, with all batches counted."""
+    r"""Points per chunk for the given number of columns, over all batches."""
     # In fewer points at a time the calls would cost more than the arithmetic.
     return max(64, _CROSS_COVARIANCE.rows(X.device, num_columns * X.shape[:-2].numel()))

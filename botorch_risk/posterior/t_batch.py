@@ -1,8 +1,8 @@
 r"""BoTorch's t-batches as further points of each replicate.
 
-BoTorch's optimisers evaluate b candidates as `b x batch_shape x 1 x d`: as one point each of b
-copies of the model. If points do not interact, `batch_shape x b x d` gives the same values
-from the factors of one model.
+BoTorch's optimisers evaluate b candidates as `b x batch_shape x 1 x d`: one point for each of b
+copies of the model. If points do not interact, `batch_shape x b x d` gives the same values from the
+factors of one model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from botorch_risk.arguments import as_floating, as_tensor
 
 
 def joint_shape(first: torch.Size | None, second: torch.Size | None) -> torch.Size:
-    r"""The shape that two batch shapes broadcast to; PyTorch's own function costs many operations.
+    r"""The broadcast of two batch shapes; PyTorch's own function costs many operations.
 
     `None`, of some of BoTorch's deterministic models, means no batch.
     """
@@ -44,7 +44,7 @@ class TBatch:
 
     Attributes:
         shape: The batch shape of the points, broadcast with the model's.
-        dims: How many dimensions in front are a t-batch.
+        dims: The number of leading dimensions of the t-batch.
         num_points: The number m of points in each entry.
     """
 
@@ -91,10 +91,10 @@ class TBatch:
 
 
 def input_widths(model: Model) -> tuple[int, ...] | None:
-    r"""How many columns the inputs of a model may have; `None` if only the model knows.
+    r"""The possible numbers of input columns of a model; `None` if only the model knows.
 
-    A multi-task model accepts points with or without the column of the task. A transform to
-    several points may add columns, so that the training data do not show them.
+    A multi-task model accepts points with or without the column of the task. A transform to several
+    points may add columns, which the training data do not show.
     """
     # A model that learns the noise too takes the inputs of its mean process.
     process: Any = model._modules.get("mean_model", model)
@@ -110,7 +110,7 @@ def input_widths(model: Model) -> tuple[int, ...] | None:
 
 
 def check_made_inputs(widths: Sequence[int] | None, made: int) -> None:
-    r"""Raise unless decisions and environment make inputs of a width that the model has.
+    r"""Raise unless decisions and environment combine to inputs of a width that the model accepts.
 
     `input_widths` gives the widths.
     """
@@ -133,7 +133,7 @@ def original_inputs(model: Any) -> Tensor:
 
 
 def scales_columns(transform: Any) -> bool:
-    r"""Whether a transform shifts and scales each column of what is predicted, and no more."""
+    r"""Whether a transform only shifts and scales the columns of its inputs at prediction."""
     return (
         type(transform) is transforms.Normalize
         and not hasattr(transform, "indices")
@@ -143,7 +143,7 @@ def scales_columns(transform: Any) -> bool:
 
 
 def keeps_apart(transform: transforms.InputTransform | None, d_w: int) -> bool:
-    r"""Whether the last columns of what a transform returns are w, scaled by itself."""
+    r"""Whether the last columns of a transform's output are w, scaled separately."""
     if transform is None or type(transform) is transforms.Normalize:
         return True
     if type(transform) is not transforms.ChainedInputTransform:
@@ -159,7 +159,7 @@ def keeps_apart(transform: transforms.InputTransform | None, d_w: int) -> bool:
 def check_points(name: str, X: Tensor, model: Model) -> None:
     r"""Raise unless points `batch_shape x m x d` have the columns of the model's inputs.
 
-    Without the check a single column would broadcast to all of them, without an error.
+    Without the check, a single column would silently broadcast to all of them.
 
     Raises:
         BotorchTensorDimensionError: If the shape does not fit.

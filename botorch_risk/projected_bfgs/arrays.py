@@ -1,7 +1,7 @@
-r"""Where the rows of a minimisation live: in NumPy, or in PyTorch on a device.
+r"""Store the rows of a minimisation in NumPy, or in PyTorch on a device.
 
 Operators, indexing, `where`, `minimum`, `maximum`, `isfinite` and `zeros_like` are the same in
-both. The rest is here: above all, what moves numbers and what looks at them.
+both. This module has the rest, above all transfers and looks at values.
 """
 
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ class Arrays:
 
     @property
     def few_finished(self) -> float:
-        r"""The share of finished rows below which they stay with the others."""
+        r"""The share of finished rows below which they are kept with the others."""
         return 0.0 if self.device is None else FEW_FINISHED
 
     def is_time_to_look(self, step: int) -> bool:
         return self.device is None or step % STEPS_BETWEEN_LOOKS == 0
 
     def any(self, mask: Array) -> bool:
-        r"""Whether there is work for a row; on a device it is done for none as well, unseen."""
+        r"""Whether there is work for any row; on a device always true, to avoid a wait."""
         return self.device is not None or bool(mask.any())
 
     def put_in(self, array: Array, mask: Array, number: float) -> Array:

@@ -1,13 +1,13 @@
 r"""BFGS with projection, vectorised over rows.
 
-Each row is a problem of its own with its own metric, line search, iteration count and status;
-only the evaluations are shared, and a row that has finished is not evaluated any more.
+Each row is a problem of its own with its own metric, line search, iteration count and status; only
+the evaluations are shared, and finished rows are no longer evaluated.
 
 The algorithm is written once, in operators and functions that NumPy and PyTorch share. The state, a
-few numbers per row, lives in NumPy by default, where an operation on a small array costs a tenth
-of a call into torch, and the caller's objective moves the points to its own device and precision.
-On an accelerator with thousands of rows it lives there, and the host waits only now and then: rows
-that have finished stay, masked, until it looks which they are.
+few numbers per row, lives in NumPy by default, where an operation on a small array takes a tenth of
+the time of a torch call, and the caller's objective moves the points to its own device and
+precision. On an accelerator with thousands of rows it lives on the device, and the host waits only
+occasionally: finished rows stay, masked, until the next check.
 """
 
 from __future__ import annotations
@@ -100,48 +100,49 @@ def minimize_rows(
 
     Projected BFGS [Bertsekas1982projected]_: `x <- clip(x - step * H g, lower, upper)` where `H`
     acts on the coordinates that the gradient does not hold at a bound, and backtracking on that
-    path. Local; a row never ends above its start, except by `noise`. The metric is dense: for `p`
-    up to some hundred.
+    path. The search is local; a row never ends above its start, except within `noise`. The metric
+    is dense, so `p` should be at most a few hundred.
 
     Args:
         objective: Maps the points `rows x p` and the index of each among the rows of `start`
-            (finished ones are absent sooner or later) to values `rows` and gradients `rows x p`.
-            Where a value is not finite, the step of the row is rejected. The index is an array of
-            NumPy, and the same object as long as the same rows are left.
+            (finished ones are dropped eventually) to values `rows` and gradients `rows x p`. Where
+            a value is not finite, the step of the row is rejected. The index is a NumPy array, and
+            the same object as long as the rows are the same.
         start: `rows x p`. Moved into the box if it lies outside.
         lower: Lower bounds, broadcastable to `rows x p`.
         upper: Upper bounds, likewise. Equal bounds fix a coordinate.
         max_iterations: The maximum number of accepted steps of a row.
-        gradient_tolerance: A row has converged when no entry of its projected gradient exceeds it
-            and the metric expects no more decrease than `decrease_tolerance`.
+        gradient_tolerance: A row has converged if no entry of its projected gradient exceeds this
+            and the metric predicts a decrease of at most `decrease_tolerance`.
         relative_tolerance: A row has also converged when each of two steps changed its value by
             less than this times `max(1, |value|)`.
         max_step: The largest move of a coordinate in one step.
-        precision: The relative rounding error of the objective; a row has also converged when the
-            decrease to be expected lies below it.
-        decrease_tolerance: What a step may still promise: if a function falls off as an
-            exponential, gradients are small a long way before its end.
-        worthwhile: A row has also converged when `patience` evaluations have lowered its value by
-            no more than this in all. At a kink, of a maximum over outcomes for example, descent
-            goes on for hundreds of evaluations without any other end.
-        patience: How many evaluations may gain nothing worthwhile.
-        metric: Approximate inverse Hessians to begin with, `rows x p x p`, such as the
-            `metric` of minima of a similar objective; NaN where it is unknown.
+        precision: The relative rounding error of the objective; a row has also converged if the
+            predicted decrease is below it.
+        decrease_tolerance: The largest predicted decrease at convergence: if a function decays
+            exponentially, gradients are small far from its end.
+        worthwhile: A row has also converged if `patience` evaluations have lowered its value by at
+            most this in total. At a kink, for example of a maximum over outcomes, descent would
+            otherwise go on for hundreds of evaluations.
+        patience: The number of evaluations without a worthwhile gain.
+        metric: Initial approximate inverse Hessians, `rows x p x p`, such as the `metric` of minima
+            of a similar objective; NaN where it is unknown.
         noise: The relative error of values, such as quadratic forms of ill-conditioned matrices.
-            Within it a step counts that shortens the gradient: a minimum is flat in values, so that
-            the same error in gradients hides far shorter steps.
-        groups: The group of each row, `rows`, from 0 on, if only the lowest end of a
-            group matters. A row ends as overtaken once it goes to the minimum of a lower row, or
-            once even `hope` times the decrease that its metric expects would leave it above one.
-            Both are guesses: now and then a row is given up that would have found the lowest end.
+            Within this error a step is accepted if it shortens the gradient: near a minimum values
+            are flat, so the same error in gradients hides far shorter steps.
+        groups: The group of each row, `rows`, from 0 on, if only the lowest end of a group matters.
+            A row ends as overtaken if it approaches the minimum of a lower row, or if even `hope`
+            times its predicted decrease would leave it above a lower row. Both are heuristics:
+            occasionally they abandon a row that would have found the lowest end.
         known: A minimum that is known to each group, `groups x p`, and its value, `groups`; NaN for
             none. Rows are compared with it as with rows of their group.
-        hope: The factor of this guess; infinite for the first one alone.
+        hope: The factor of the second heuristic; infinite to use only the first.
         kinks: Whether the objective has kinks, as a maximum over outcomes does: rows then step to
             where tangents meet, and a row of a group ends on the way to the kink of a lower one.
-        is_out_of_time: Asked before each evaluation; the rows then end as at the iteration limit.
-        device: Where to keep the state, and the points, values and gradients of the objective: as
-            tensors of float64 on a device. Default: as arrays of NumPy.
+        is_out_of_time: Called before each evaluation; if true, the rows end as at the iteration
+            limit.
+        device: The device of the state and of the objective's points, values and gradients, as
+            float64 tensors. Default: NumPy arrays.
 
     Raises:
         ValueError: If `start` is not a matrix or a lower bound exceeds its upper bound.
@@ -207,7 +208,7 @@ def _start(
     metric: ndarray | None,
     groups: ndarray | None,
 ) -> tuple[_Ends, _Rows]:
-    r"""The first evaluation; rows that fail at once or have nothing to do never start."""
+    r"""The first evaluation; rows that fail or have converged at once never start."""
     start = np.array(start, dtype=np.float64)
     if start.ndim != 2:
         raise ValueError(f"Expected `start` to have shape `rows x p`. Got {start.shape=}.")
@@ -248,7 +249,7 @@ def _clipped(on: Arrays, x: Array, lower: Array, upper: Array) -> Array:
 
 
 def _look_round(on: Arrays, rows: _Rows) -> None:
-    r"""Note what follows from the points, values and gradients."""
+    r"""Update what follows from the points, values and gradients."""
     at_lower = (rows.x <= rows.lower + ON_BOUND) & (rows.gradient > 0)
     at_upper = (rows.x >= rows.upper - ON_BOUND) & (rows.gradient < 0)
     rows.held = at_lower | at_upper
@@ -271,7 +272,7 @@ def _times(matrix: Array, vector: Array) -> Array:
 
 
 def _promise(rows: _Rows) -> Array:
-    r"""Twice what a Newton step with the metric would gain, `rows`."""
+    r"""Twice the gain of a Newton step with the metric, `rows`."""
     return (rows.free_gradient * _times(rows.metric, rows.free_gradient)).sum(1)
 
 
@@ -330,7 +331,7 @@ def _sufficient(
     precision: float,
     noise: float,
 ) -> Array:
-    r"""Armijo's rule; where the expected decrease drowns in rounding any decrease will do."""
+    r"""Armijo's rule; if the predicted decrease is within rounding, any decrease is accepted."""
     # Armijo's margin, 1e-4 of the expected decrease, is lost in the rounding of two values well
     # before the decrease itself is.
     decrease = value <= rows.value + SUFFICIENT_DECREASE * slope
@@ -355,9 +356,9 @@ def _to_kink(
 ) -> Array:
     r"""The part of a step up to a kink, where the tangents of both ends meet, if there is one.
 
-    By parabolas a row gets there in tenths, again and again from a little nearer. It steps a little
-    beyond, so that the metric sees the turn. The tangents of a parabola meet halfway, so that a
-    smooth function is left to its own minimum.
+    With parabolas a row would approach the kink in tenths of the distance. The step goes slightly
+    beyond, so that the metric sees the turn. The tangents of a parabola meet halfway, so a smooth
+    function goes to its own minimum.
     """
     corner = (value - rows.value - rise) / (slope - rise)
     is_off = (corner < SHRINK_RANGE[0]) | ((rows.trials > 0) & (abs(corner - 0.5) > OFF_THE_MIDDLE))
@@ -435,7 +436,7 @@ def _advance(
 
 @dataclass(frozen=True)
 class _Ends:
-    r"""The rows of the caller: what they hold when they end."""
+    r"""The results of the caller's rows."""
 
     x: Array
     value: Array
@@ -450,7 +451,7 @@ class _Ends:
 
 
 def _retire(on: Arrays, rows: _Rows, result: _Ends, at_least: float) -> _Rows:
-    r"""Write the rows that have finished into the result and drop them, if they are many."""
+    r"""Write finished rows into the result and drop them if they are many."""
     (status,) = on.get(rows.status)
     finished = status != _RUNNING
     if not finished.any() or finished.mean() < at_least:

@@ -1,7 +1,6 @@
-r"""Which rows of a group of minimisations can still end lowest.
-
-Of many starts of one function only the lowest end matters. Most of the evaluations of a
-multi-start are spent on starts that go where another one is already, or that end above it.
+r"""Decide which rows of a group of minimisations can still end lowest. With many starts of one
+function only the lowest end matters. A multi-start spends most evaluations on starts that approach
+another start's minimum or end above it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ class Leaders:
 
     Args:
         on: Where the rows live.
-        value: `groups`, and one more entry, which is of no group.
+        value: `groups`, and one more entry that belongs to no group.
         x: Their points, `(groups + 1) x p`.
-        hope: How many times the decrease that its metric promises a row may still hope for.
+        hope: The factor by which a row may still beat its predicted decrease.
         kinks: Whether there are kinks.
     """
 
@@ -57,7 +56,8 @@ class Leaders:
     def overtake(
         self, group: Array, x: Array, value: Array, gradient: Array, promise: Array, error: Array
     ) -> Array:
-        r"""Compare rows with the lowest of their group, and return which can hardly end lower.
+        r"""Compare rows with the lowest of their group, and return those that will hardly end
+        lower.
 
         Args:
             group: The group of each, `rows`, from 0 on.
@@ -65,7 +65,7 @@ class Leaders:
             value: Their values, `rows`.
             gradient: Their gradients, `rows x p`, 0 where a bound holds a coordinate.
             promise: The decrease that the metric of each expects, `rows`.
-            error: By how much a value may be wrong, `rows`: a row may fall behind its own past.
+            error: The error of each value, `rows`, since a row may fall behind its own past.
         """
         lowest = self.on.lower(self.value, group, value)
         ahead = (value < self.value[group]) & (value == lowest[group])

@@ -1,4 +1,4 @@
-r"""What the minimisation of many rows returns."""
+r"""The result of minimising many rows."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Minima:
     Args:
         x: The best points, `rows x p`; the start where a row failed.
         value: The objective there, `rows`.
-        status: A `RowStatus` for each row: converged; at the iteration limit; stalled (not even
-            steepest descent lowers the objective); failed (it is not finite at the start);
+        status: A `RowStatus` for each row: converged; at the iteration limit; stalled (even
+            steepest descent does not lower the objective); failed (not finite at the start); or
             overtaken by a lower row of its group.
-        num_evaluations: How often each row was evaluated.
-        metric: The approximate inverse Hessian at its end, `rows x p x p`; NaN where nothing was
-            learnt of it.
+        num_evaluations: The number of evaluations of each row.
+        metric: The approximate inverse Hessian at its end, `rows x p x p`; NaN if nothing was
+            learnt.
     """
 
     x: ndarray

@@ -1,4 +1,4 @@
-r"""How often to repeat an experiment, and where to go next."""
+r"""Decide how often to repeat an experiment, and where to measure next."""
 
 from .knowledge_gradient import LogRiskAverseKnowledgeGradient, Readings, next_readings
 from .repeat_advice import RepeatAdvice, repeat_advice

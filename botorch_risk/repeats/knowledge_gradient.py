@@ -1,4 +1,4 @@
-r"""The worth of readings for mean minus variance: where to measure next, and how often."""
+r"""The value of readings for mean minus variance: where to measure next, and how often."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,12 +25,12 @@ from botorch_risk.repeats.rank_one_gain import RankOneGain
 
 
 class Readings(NamedTuple):
-    r"""Where to measure next, and how often.
+    r"""The next point to measure, and how often.
 
     Attributes:
         X: `batch_shape x d` points.
         num_repeats: `batch_shape` numbers of readings.
-        row: `batch_shape`, the row of a measured point in the model's data; -1 of a new one.
+        row: `batch_shape`, the row of a measured point in the model's data; -1 for a new one.
         log_rate: `batch_shape`, the logarithm of the expected gain per cost, the gain in units of
             the outcome.
     """
@@ -43,7 +43,7 @@ class Readings(NamedTuple):
 
 @construct_from_own_arguments
 class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
-    r"""How much better a recommendation gets by k readings at a point, per cost.
+    r"""The expected improvement of the recommendation by k readings at a point, per cost.
 
         score(x) = max_k max_a log( E[max(V_k(a) - V_k(b), 0)] / (moving_cost + k reading_cost) )
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
@@ -55,10 +55,10 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
 
-    so that the noise is a martingale, log-normal in one Z, and the mean Gaussian in another. If
-    x has c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third
-    reading says more about the noise than the first two. Single-outcome, q = 1: use
-    `sequential=True`. `choose` compares the maximiser with more readings at measured points.
+    so the noise is a martingale, log-normal in one Z, and the mean is Gaussian in another. If x has
+    c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third reading
+    says more about the noise than the first two. Single-outcome, q = 1: use `sequential=True`.
+    `choose` compares the maximiser with more readings at measured points.
 
     Args:
         model: A fitted mean-variance model that learns its noise with the log link, of batch
@@ -68,7 +68,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         moving_cost: The cost of starting at a new point, >= 0.
         returning_cost: The cost of starting again at a measured point, >= 0.
         reading_cost: The cost of a reading, > 0.
-        num_compared: How many of the measured points may become the best one.
+        num_compared: The number of measured points that may become the best one.
         X_pending: `batch_shape x n' x d` points under evaluation.
 
     Raises:
@@ -124,8 +124,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`.
 
-        With ten nodes of the log noise, as an optimiser calls it many times: if the gain
-        is below exp(-8) of the prior's deviation it is rough; `log_rates` is exact.
+        It uses ten nodes of the log noise, since an optimiser calls it many times, and is
+        inaccurate for gains below exp(-8) of the prior's standard deviation; `log_rates` is exact.
         """
         X = as_points(X, self.model)
         self.check_points(X)
@@ -194,7 +194,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         steps: Sequence[int] | None = None,
         tails: bool = False,
     ) -> Tensor:
-        r"""Log rates `B x m x len(steps)` of numbers of readings at points with some so far.
+        r"""Log rates `B x m x len(steps)` for numbers of readings at points with earlier readings.
 
         `counts`, `B x m`, is `None` for new points. `tails` asks for exact small gains.
         """
@@ -233,14 +233,14 @@ def next_readings(
     r"""The most valuable readings per cost: at a new point, or more of them at a measured one.
 
     It maximises `LogRiskAverseKnowledgeGradient` over the box, and compares the maximiser with
-    further readings at each point of the model. `repeat_advice` compares points that are given,
-    by the width of their bounds.
+    further readings at each point of the model. `repeat_advice` compares given points by the width
+    of their bounds.
 
     Args:
         model: A fitted mean-variance model that learns its noise with the log link.
         bounds: The lower and the upper bounds of the box, `2 x d`, in the units of the model's
             inputs.
-        seeds: One for each replicate of the model; other ones in every round.
+        seeds: One for each replicate of the model; use new ones in every round.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
         options: Further arguments of `LogRiskAverseKnowledgeGradient`: `risk_aversion`,

@@ -122,7 +122,7 @@ class RankOneGain:
         spread = (step_f[..., 1:] - step_f[..., :1]).square() + _tiny(f.prior.variance)
 
         def at(z: Tensor) -> Tensor:
-            r"""Log gains of each point over the best where the log noise has moved by z."""
+            r"""Log gains of each point over the best if the log noise has moved by z."""
             logs = left.unsqueeze(-1), step_g.unsqueeze(-1)  # B x m x (a + 1) x 1
             others, best = (
                 means[..., part, None]
@@ -148,7 +148,9 @@ class RankOneGain:
 
 
 def _with_own(compared: Tensor, own: Tensor) -> Tensor:
-    r"""Values of the compared points `B x a`, then of each point itself: `B x m x (a + 1)`."""
+    r"""Values of the compared points `B x a`, then those of each point itself: `B x m x (a +
+    1)`.
+    """
     return _with_own_column(compared.unsqueeze(-2).expand(*own.shape, -1), own)
 
 
@@ -157,7 +159,9 @@ def _with_own_column(compared: Tensor, own: Tensor) -> Tensor:
 
 
 def _log_mean(at: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    r"""The logarithm of the mean of exp(at(Z)) over a standard normal Z, summed round its peak."""
+    r"""The logarithm of the mean of exp(at(Z)) over a standard normal Z, integrated around its
+    peak.
+    """
     coarse = torch.arange(-_REACH, _REACH + 1).to(like)  # a step of 1 is exact for a wide peak
     wide = at(coarse) - coarse.square() / 2
     peak = coarse[wide.detach().argmax(dim=-1)].unsqueeze(-1)
@@ -178,5 +182,5 @@ def _gauss_hermite(like: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _tiny(variance: Tensor) -> Tensor:
-    r"""A variance that is nothing next to the prior's: what is known is compared as it is."""
+    r"""A variance negligible next to the prior's: known values are compared directly."""
     return torch.finfo(variance.dtype).eps ** 1.5 * variance.detach().unsqueeze(-1)

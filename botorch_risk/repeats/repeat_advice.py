@@ -18,8 +18,8 @@ class RepeatAdvice(NamedTuple):
     Attributes:
         num_repeats: `batch_shape x m`, the number of repeats with the best rate.
         rate: `batch_shape x m`, the width of the interval of mean minus variance that one
-            evaluation removes at that number, in units of the outcome. Spend the next
-            evaluations where it is largest.
+            evaluation removes at that number, in units of the outcome. Spend the next evaluations
+            at the largest rate.
     """
 
     num_repeats: Tensor
@@ -48,10 +48,10 @@ def repeat_advice(
 
         (w(x) - w_k(x)) / (setup_cost + k).
 
-    Ask it at the point that you would report now and at the candidate of your acquisition
-    function. If noise dominates, the reported point wins and k is large; if the model
-    is uncertain, the candidate wins and few repeats are enough. If starting a new point costs
-    extra, give that as `setup_cost`, in evaluations.
+    Evaluate it at the point that you would report now and at your acquisition function's candidate.
+    If noise dominates, the reported point wins and k is large; if the model is uncertain, the
+    candidate wins and few repeats are enough. If starting a new point costs extra, give that as
+    `setup_cost`, in evaluations.
 
     Args:
         model: A fitted mean-variance model.

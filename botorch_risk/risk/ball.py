@@ -1,4 +1,4 @@
-r"""What balls of distributions share."""
+r"""The base of balls of distributions."""
 
 from abc import ABC, abstractmethod
 
@@ -12,8 +12,8 @@ from botorch_risk.risk.measures import RiskMeasure
 class Ball(RiskMeasure, ABC):
     r"""The worst expectation over the distributions within a distance of the weights.
 
-    It is concave in the values, and its gradient is the worst distribution: where several are
-    worst, at a kink, one of them.
+    It is concave in the values, and its gradient is the worst distribution (one of them, at a
+    kink).
 
     Attributes:
         radius: The largest distance. At 0 the measure is the expectation.
@@ -35,7 +35,7 @@ class Ball(RiskMeasure, ABC):
 
     @abstractmethod
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
-        r"""How far other distributions are from the centre, in the unit of the radius, `...`.
+        r"""The distance of other distributions from the centre, in the unit of the radius, `...`.
 
         Args:
             weights: Distributions at the centre, `... x n_w`.
@@ -61,5 +61,5 @@ def from_zero_to_one(values: Tensor) -> Tensor:
 
 
 def may_stop(values: Tensor) -> bool:
-    r"""Whether a search may end before its fixed number of steps: a GPU's host would wait."""
+    r"""Whether a search may end early, which would make a GPU's host wait."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()

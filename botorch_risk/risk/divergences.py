@@ -1,4 +1,4 @@
-r"""The smallest expectations over balls of divergences, which never leave the support."""
+r"""The smallest expectations over divergence balls, which never leave the support."""
 
 import math
 from collections.abc import Callable
@@ -23,17 +23,17 @@ def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius:
         argmin_q {sum_j q_j values_j : sum_j q_j log(q_j / weights_j) <= radius}
         = weights exp(-values / multiplier), normalised
 
-    Source: [Husain2023divergences]_, Theorem 1, whose dual has a closed form except for one
-    multiplier, which a search of a fixed number of steps brackets. The two ends of the bracket
-    are mixed so that the distribution is in the ball; its expectation exceeds the minimum by less
-    than 1e-8 of the range of the values.
+    Source: [Husain2023divergences]_, Theorem 1, whose dual has a closed form up to one multiplier,
+    bracketed by a search with a fixed number of steps. The two ends of the bracket are mixed so
+    that the distribution is in the ball; its expectation exceeds the minimum by less than 1e-8 of
+    the range of the values.
 
     Args:
         values: `... x n_w` finite values.
         weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
             checked). Points of weight 0 stay at 0.
-        radius: The largest relative entropy, in nats. From `-log p` on, where p is the probability
-            of the smallest value, all probability is there.
+        radius: The largest relative entropy, in nats. From a radius of `-log p` on, where p is the
+            probability of the smallest value, all probability is there.
 
     Returns:
         Probabilities, `... x n_w`.
@@ -99,17 +99,17 @@ def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float
         argmin_q {sum_j q_j values_j : sum_j (q_j - weights_j)^2 / weights_j <= radius}
         = weights max(threshold - values, 0), normalised
 
-    Source: [Husain2023divergences]_, Theorem 1 and its example of chi-square, whose
-    `mean - sqrt(radius variance)` is the answer if no probability is 0. One sort finds which are:
-    with the mass m, the mean and the variance of the others,
-    `risk = mean - sqrt(variance (m (1 + radius) - 1))`. Exact.
+    Source: [Husain2023divergences]_, Theorem 1 and its example of chi-square, whose `mean -
+    sqrt(radius variance)` is the answer if no probability is 0. One sort finds the zeros: with the
+    mass m, the mean and the variance of the others, `risk = mean - sqrt(variance (m (1 + radius) -
+    1))`. Exact.
 
     Args:
         values: `... x n_w` finite values.
         weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
             checked). Points of weight 0 stay at 0.
-        radius: The largest divergence. From `1 / p - 1` on, where p is the probability of the
-            smallest value, all probability is there.
+        radius: The largest divergence. From a radius of `1 / p - 1` on, where p is the probability
+            of the smallest value, all probability is there.
 
     Returns:
         Probabilities, `... x n_w`.
@@ -157,7 +157,7 @@ def _from_zero(steps: Tensor) -> Tensor:
 
 
 def _of_the_support(rows: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Values from 0 to 1, and which of them are the smallest; 0, and not, outside the support."""
+    r"""Values scaled to [0, 1], and a mask of the smallest; 0 and False outside the support."""
     inside = centre > 0
     lowest = rows.where(inside, torch.inf).amin(dim=-1, keepdim=True)
     x = from_zero_to_one(rows.where(inside, lowest))
@@ -167,7 +167,7 @@ def _of_the_support(rows: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
 def _in_chunks(
     function: Callable[[Tensor, Tensor], Tensor], values: Tensor, weights: Tensor
 ) -> Tensor:
-    r"""A function of rows of values and their centres, some rows at a time."""
+    r"""Apply a function of rows of values and their centres in chunks."""
     rows, centre = centred(values, weights)
     n_w = rows.shape[-1]
     size = _CHUNK.rows(rows.device, n_w)
@@ -182,8 +182,8 @@ def _in_chunks(
 class KullbackLeiblerBall(Ball):
     r"""The worst expectation over distributions near the weights in relative entropy.
 
-    See `kullback_leibler_worst_distribution`. Radius 0 is the expectation; from
-    `-log(smallest weight)` on it is the worst case over the support.
+    See `kullback_leibler_worst_distribution`. Radius 0 is the expectation; from `-log(smallest
+    weight)` on it is the worst case over the support.
 
     Args:
         radius: The largest relative entropy of the distribution to the weights, in nats.
@@ -215,8 +215,8 @@ class KullbackLeiblerBall(Ball):
 class ChiSquareBall(Ball):
     r"""The worst expectation over distributions near the weights in the chi-square divergence.
 
-    See `chi_square_worst_distribution`. Radius 0 is the expectation; from
-    `1 / (smallest weight) - 1` on it is the worst case over the support.
+    See `chi_square_worst_distribution`. Radius 0 is the expectation; from `1 / (smallest weight) -
+    1` on it is the worst case over the support.
 
     Args:
         radius: The largest divergence of the distribution from the weights.

@@ -55,8 +55,8 @@ class RiskMeasure(ABC):
             weights: Probabilities, broadcastable to `... x n_w`, >= 0 with sum 1.
 
         Returns:
-            A tensor of shape `...` and the dtype of the values; NaN for a row with a value that
-            is not finite, so that a replicate that failed leaves the others as they are.
+            A tensor of shape `...` and the dtype of the values; NaN for a row with a value that is
+            not finite, so a failed replicate does not affect the others.
 
         Raises:
             BotorchTensorDimensionError: If the weights do not broadcast to the values.
@@ -85,16 +85,17 @@ class RiskMeasure(ABC):
         return None
 
     def importance(self, weights: Tensor) -> Tensor:
-        r"""How much each value counts before anything is known of any, `... x n_w`; sums up to 1.
+        r"""The importance of each value before any data, `... x n_w`; sums to 1.
 
-        Its weight, unless the measure looks for the worst value, of whatever weight. Of linear
-        measures, the worst case and the mean less variance it is the expected gradient of the risk
-        for independent values that are alike; of others about so, if values are many.
+        Its weight, unless the measure looks for the worst value regardless of weight. For linear
+        measures, the worst case and mean minus variance, it is the expected gradient of the risk
+        for independent, identically distributed values; for others this holds approximately if
+        there are many values.
         """
         return weights
 
     def following(self, previous: RiskMeasure) -> RiskMeasure:
-        r"""The measure with what one of an earlier round has factored; here, itself."""
+        r"""The measure with the factorisations of an earlier round; here, itself."""
         return self
 
     def bind(self, environment: Any) -> RiskMeasure:
@@ -104,7 +105,7 @@ class RiskMeasure(ABC):
     def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`, `... x n_w` each.
 
-        They have the shape `...`, and are NaN where a call of the measure is.
+        They have the shape `...`, and are NaN where the risk is NaN.
         """
         weights = weights.to(lower)
         for values in (lower, upper):
@@ -115,7 +116,7 @@ class RiskMeasure(ABC):
         return low, high
 
     def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Bounds of the risk between checked values; another formula if not monotone."""
+        r"""Bounds of the risk between checked values; overridden if the measure is not monotone."""
         return self._evaluate(lower, weights), self._evaluate(upper, weights)
 
 
@@ -154,9 +155,8 @@ class PickingRiskMeasure(RiskMeasure, ABC):
 def _of_finite_rows(
     function: Callable[..., tuple[Tensor, ...]], *values: Tensor
 ) -> tuple[Tensor, ...]:
-    r"""Results of the rows whose values are all finite, NaN for the others.
-
-    Where values may not be looked at there is no error if no row is finite.
+    r"""Results of the rows whose values are all finite, NaN for the others. If looking at values is
+    not allowed, there is no error if no row is finite.
     """
     if not may_look(values[0]):
         finite = _are_finite(*values)
@@ -191,7 +191,7 @@ def _zero_if_finite(values: Tensor) -> Tensor:
 def check_distribution(values: Tensor, weights: Tensor) -> None:
     r"""Raise unless the weights are probabilities that fit the values.
 
-    In a block of `steady` the same weights are looked at once.
+    In a `steady` block the same weights are checked once.
     """
     fits = values.dim() > 0 and weights.shape[-1:] == values.shape[-1:]
     try:
@@ -227,10 +227,8 @@ def _name(weights: Tensor) -> tuple[object, ...]:
 def _ascending(
     values: Tensor, weights: Tensor, level: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    r"""The lowest values in ascending order, as many as may make up a level and more.
-
-    If all rows share their weights these are few, and finding them on a CPU takes less time than
-    sorting.
+    r"""The lowest values in ascending order, enough to exceed a level. If all rows share their
+    weights these are few, and on a CPU finding them is faster than sorting.
 
     Returns:
         The values and their indices, `... x k`; their weights and the cumulative weights, in
@@ -268,7 +266,9 @@ class Expectation(RiskMeasure):
 
 
 def check_level(risk_level: float) -> None:
-    r"""Raise ValueError unless the level is in (0, 1), and warn if it may be BoTorch's alpha."""
+    r"""Raise ValueError unless the level is in (0, 1), and warn if it looks like BoTorch's
+    alpha.
+    """
     check_probability(risk_level=risk_level)
     if risk_level > 0.5:
         _warn_of_alpha(float(risk_level))
@@ -331,7 +331,7 @@ class ValueAtRisk(PickingRiskMeasure):
         return order.gather(-1, self._below(cumulative, total, weights.dtype)).squeeze(-1)
 
     def _place(self, weights: Tensor) -> int:
-        r"""The place of the risk among ascending values of one weight; -1 if weights differ."""
+        r"""The index of the risk among ascending, equally weighted values; -1 if weights differ."""
         if (weights != weights[..., :1]).any():
             return -1
         cumulative = weights.double().flatten()[: weights.shape[-1]].cumsum(dim=-1)
@@ -354,9 +354,9 @@ class ConditionalValueAtRisk(RiskMeasure):
         risk = max_c {c - E[max(c - values, 0)] / risk_level}
              = the mean of the lowest values that make up `risk_level` of the probability
 
-    An atom on the boundary of the tail counts with the part of it that lies inside, so the measure
-    is continuous in weights and level; BoTorch's `CVaR` counts it whole.
-    Source: [Rockafellar2002cvar]_, for values that are maximised.
+    An atom on the boundary of the tail counts in proportion to its part inside, so the measure is
+    continuous in weights and level; BoTorch's `CVaR` counts it fully. Source:
+    [Rockafellar2002cvar]_, for values that are maximised.
 
     Args:
         risk_level: Lower-tail probability in (0, 1). BoTorch's `CVaR(alpha)` is the mean of the
@@ -412,7 +412,7 @@ class WorstCase(PickingRiskMeasure):
             raise ValueError(f"Expected `over` to be one of {get_args(Points)}. Got {self.over=}.")
 
     def importance(self, weights: Tensor) -> Tensor:
-        r"""All values count alike, of whatever weight."""
+        r"""All values count equally, whatever their weights."""
         return even_weights(torch.ones_like(weights) if self.over == "points" else weights)
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
@@ -427,21 +427,21 @@ class ShareAbove(RiskMeasure):
 
         risk = P(values > threshold)
 
-    A probability, whatever the unit of the outcome; with a ball as `under` the least probability in
-    it, the distributionally robust threshold measure of [Inatsu2021drlse]_, Eq. (2.2). As a
-    function of the values it is a staircase: its gradient is 0, and no acquisition function can
-    climb it. Its expectation under normal values is smooth:
+    The result is a probability. With a ball as `under` it is the smallest probability in the ball,
+    the distributionally robust threshold measure of [Inatsu2021drlse]_, Eq. (2.2). As a function of
+    the values it is a step function: its gradient is 0, and no acquisition function can climb it.
+    Its expectation under normal values is smooth:
 
         E[risk] = sum_j weights_j Phi((mean_j - threshold) / sigma_j)
 
-    and the gradient in the mean says how much a reading at each w tells of it, so that
-    `select_value` and the rules of finite tables need no samples. With a ball it is the least
-    expected share of a distribution in it, which no distribution that depends on the outcome has:
-    at least as large as the expectation of the least share, and the same once f is known.
+    and its gradient in the mean says how informative a reading at each w is, so `select_value` and
+    the rules of finite tables need no samples. With a ball it is the smallest expected share over
+    distributions that do not depend on the outcome. It is at least the expectation of the smallest
+    share, and equals it once f is known.
 
     Args:
-        threshold: In the unit of the outcome; a value that equals it is not above.
-        under: The measure of the indicators, `Expectation()` or a ball; one that is monotone.
+        threshold: In the unit of the outcome; a value equal to it does not count as above.
+        under: The monotone measure of the indicators, `Expectation()` or a ball.
 
     Raises:
         ValueError: If the threshold is not finite, or `under` not monotone.
@@ -537,10 +537,10 @@ class MeanVariance(RiskMeasure):
             upper: the maximum, attained by v = clip(c + h, lower, upper) with c = E[v]
             lower: max_c E[min over v in {lower, upper} of v - risk_aversion (v - c)^2]
 
-        The upper bound is exact: never above the mean of `upper` minus `risk_aversion` times the
-        smallest variance, which mean and variance attain at different values. The smallest risk is
-        a combinatorial problem; the lower bound is its dual, exact up to dividing the probability
-        of one point between its two ends.
+        The upper bound is exact; it never exceeds the mean of `upper` minus `risk_aversion` times
+        the smallest variance, whose two terms are attained at different values. The smallest risk
+        is a combinatorial problem; the lower bound is its dual, exact up to splitting the
+        probability of one point between its two ends.
 
         Raises:
             ValueError: If an upper bound lies below its lower bound.
@@ -584,9 +584,9 @@ def _clipping_level(lower: Tensor, upper: Tensor, weights: Tensor, half: float) 
 def _dual_solution(
     lower: Tensor, upper: Tensor, weights: Tensor, half: float
 ) -> tuple[Tensor, Tensor]:
-    r"""The best c, `... x 1`, and which part of each probability is at its lower end.
+    r"""The best c, `... x 1`, and the part of each probability at its lower end.
 
-    The parts bring the mean of the values to c, going through the points by their middles.
+    The parts bring the mean of the values to c, in the order of the points' midpoints.
     """
     switches, order = ((lower + upper) / 2 - half).sort(dim=-1)  # values of c
     drops = (weights * (upper - lower)).gather(-1, order)

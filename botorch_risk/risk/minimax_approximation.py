@@ -29,8 +29,8 @@ class MinimaxApproximation(RiskMeasure):
 
     where `E = p'v`, `radius*` is the discrepancy between the weights p and certainty of the
     smallest value, and `S^2 = v'K^-1 v - (1'K^-1 v)^2 / (1'K^-1 1)` is the sensitivity: the lower
-    bound drops q >= 0. It costs matrix products and solves no program. Derived
-    again from the convexity of V; the midpoint is off by at most half of `upper - lower`.
+    bound drops q >= 0. It needs only matrix products, without solving a program. We re-derived it
+    from the convexity of V; the midpoint is off by at most half of `upper - lower`.
 
     Not monotone in the values, and it jumps where the smallest value moves to another point;
     `bounds` gives bounds for values within limits.
@@ -39,9 +39,9 @@ class MinimaxApproximation(RiskMeasure):
         radius: The largest discrepancy.
         kernel: A GPyTorch kernel, or a function of two `n_w x d_w` tensors that returns their
             `n_w x n_w` kernel matrix.
-        sensitivity: `"kernel"` makes `lower` a true bound. For smooth kernels it is very low,
-            so that `lower` is mostly `min v`; eigenvalues below rounding are raised to it.
-            `"identity"` uses K = I in S alone, and `lower` may then lie above the worst case.
+        sensitivity: `"kernel"` makes `lower` a true bound. For smooth kernels it is very low, so
+            `lower` is mostly `min v`; eigenvalues below rounding are raised to it. `"identity"`
+            uses K = I in S alone, and `lower` may then lie above the worst case.
 
     Raises:
         ValueError: If the radius is negative or not finite, or the sensitivity is unknown.
@@ -76,9 +76,9 @@ class MinimaxApproximation(RiskMeasure):
     def bind(self, environment: Any) -> MinimaxApproximation:
         r"""The measure over the points of an environment, whose kernel matrix is factored once.
 
-        A measure that is bound to these points already stays as it is, also under another radius
-        (`dataclasses.replace`), so that a loop over one grid factors the matrix once. For errors
-        see `MaximumMeanDiscrepancyBall.bind`.
+        A measure already bound to these points is returned unchanged, even with another radius
+        (`dataclasses.replace`), so a loop over one grid factors the matrix once. For errors see
+        `MaximumMeanDiscrepancyBall.bind`.
         """
         points = environment.points
         if mmd.same_points(self._points, points):
@@ -121,8 +121,8 @@ class MinimaxApproximation(RiskMeasure):
     def _lower_bound(self, values: Tensor, mean: Tensor, least: Tensor) -> Tensor:
         r"""`max(E - radius S, min v)`, with S only if it decides.
 
-        For smooth kernels S is so large that `min v` is the maximum nearly everywhere. A few rows
-        of the root of S, a sum of squares, bound it from below and mostly show that.
+        For smooth kernels S is so large that `min v` is the maximum almost everywhere. A few rows
+        of the root of S, a sum of squares, bound it from below and usually prove that.
         """
         root = mmd.require_bound(self._root, self)
         centred = torch.atleast_2d(values - values.mean(dim=-1, keepdim=True)).double()
@@ -149,8 +149,8 @@ class MinimaxApproximation(RiskMeasure):
     def _part_of_the_chord(self, weights: Tensor, values: Tensor) -> Tensor:
         r"""`min(radius / radius*, 1)` if the smallest value is at this point.
 
-        As large as the weights are, `batch_shape x ... x n_w`, and not as the values: rows that
-        share their weights share one product with the kernel matrix.
+        It has the size of the weights, `batch_shape x ... x n_w`, not of the values: rows with the
+        same weights share one product with the kernel matrix.
         """
         matrix = mmd.require_bound(self._kernel_matrix, self)
         mmd.check_size(matrix, values)

@@ -20,7 +20,7 @@ ACCEPTED_GAP = 1e-6
 
 
 class UncertifiedWorstCaseError(RuntimeError):
-    r"""The solver could not certify a worst case to the accuracy that is promised."""
+    r"""The solver could not certify a worst case to the promised accuracy."""
 
 
 def maximum_mean_discrepancy_worst_distribution(
@@ -31,9 +31,9 @@ def maximum_mean_discrepancy_worst_distribution(
         min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
     The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
-    certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of
-    weight 0 may receive probability. If several distributions attain the minimum it is one of
-    them. In float64 whatever the dtype.
+    certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of weight
+    0 may receive probability. If several distributions attain the minimum, one of them is returned.
+    In float64 whatever the dtype.
 
     Args:
         values: `... x n_w` finite values.
@@ -41,8 +41,8 @@ def maximum_mean_discrepancy_worst_distribution(
             checked).
         kernel_matrix: `n_w x n_w`, symmetric and positive semi-definite, or one for each of the
             leading dimensions of the values, `batch_shape x n_w x n_w`.
-        radius: The largest discrepancy. At radius 0 it is the weights, even if the kernel does not
-            tell distributions apart.
+        radius: The largest discrepancy. At radius 0 the result is the weights, even if the kernel
+            does not separate distributions.
 
     Returns:
         Probabilities, `... x n_w`.
@@ -52,7 +52,7 @@ def maximum_mean_discrepancy_worst_distribution(
         BotorchTensorDimensionError: If the kernel matrix does not fit the values.
         InputDataError: If it is not symmetric and positive semi-definite.
         UncertifiedWorstCaseError: If the gap stays above 1e-6. Not seen for radii of 1e-4 and more
-            at up to 1,024 points; at 1e-6 the rounding of smooth kernels forbids it.
+            at up to 1,024 points; at 1e-6 the rounding of smooth kernels prevents it.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -91,7 +91,7 @@ class _KernelBalls:
 class _Ball:
     r"""The ball `|root (q - centre)| <= radius`, `radius > 0`, around any centre.
 
-    `keep` says whether to keep what the programs share from one call to the next.
+    `keep` says whether to keep the programs' shared parts between calls.
     """
 
     def __init__(self, root: Tensor, radius: float, keep: bool) -> None:
@@ -135,7 +135,9 @@ class _Ball:
         return worst
 
     def _shared_about(self, reference: Tensor) -> tuple[Tensor, BallRows]:
-        r"""Rows in radii from a reference, which only has to be near the centres."""
+        r"""Rows in units of the radius relative to a reference, which only has to be near the
+        centres.
+        """
         shared = self._shared
         if shared is None or (shared[0] - reference).norm() > self.radius:
             rows = (self.root[self._rows] - reference.unsqueeze(-1)) / self.radius
@@ -150,8 +152,8 @@ class MaximumMeanDiscrepancyBall(Ball):
 
     See `maximum_mean_discrepancy_worst_distribution`, which is the gradient in the values. The
     discrepancy is at most `sqrt(2)` for a kernel with unit diagonal and values >= 0: with such a
-    kernel the radius `(2 + sqrt(2 log(1 / gamma))) / sqrt(t)` of [Kirschner2020drbo]_, Lemma 3, is
-    beyond all distributions up to t = 8 for gamma = 0.1.
+    kernel the radius `(2 + sqrt(2 log(1 / gamma))) / sqrt(t)` of [Kirschner2020drbo]_, Lemma 3,
+    includes all distributions up to t = 8 for gamma = 0.1.
 
     Args:
         radius: The largest discrepancy.
@@ -268,7 +270,7 @@ def same_points(bound: Tensor | None, points: Tensor) -> bool:
 
 
 def require_bound(part: T | None, measure: object) -> T:
-    r"""A part that `bind` makes; raises RuntimeError if the measure is not bound."""
+    r"""A part created by `bind`; raises RuntimeError if the measure is not bound."""
     if part is None:
         raise RuntimeError(
             "Expected a measure that knows the points: call `bind(environment)` first. "

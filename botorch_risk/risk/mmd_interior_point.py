@@ -28,7 +28,7 @@ PAIRS_WORTHWHILE = 32  # candidates at once
 class BallRows:
     r"""What the candidates share: `G = (1'; B)` and the products of pairs of its rows.
 
-    The table of products is made when enough candidates first need it: for fewer, reading it takes
+    The table of products is built when enough candidates need it; for fewer, reading it takes
     longer than it saves.
     """
 
@@ -58,7 +58,8 @@ class BallRows:
 
 @dataclass
 class BallProgram:
-    r"""One program per candidate; every field has a row per candidate, finished ones are dropped.
+    r"""One program per candidate; every field has one row per candidate, and finished ones are
+    dropped.
 
     Args:
         costs: c, `b x n_w`, from 0 to 1.
@@ -84,7 +85,7 @@ class BallProgram:
 
     @property
     def gap(self) -> Tensor:
-        r"""The most by which the value exceeds the minimum, `b`."""
+        r"""The largest possible excess of the value over the minimum, `b`."""
         return self.value - self.bound
 
     def take(self, rows: Tensor) -> BallProgram:
@@ -114,7 +115,7 @@ class _Iterate:
 
     @classmethod
     def start(cls, shared: BallRows, program: BallProgram) -> _Iterate:
-        r"""From the centre mixed with the uniform distribution, which is inside the ball."""
+        r"""Start from a mixture of the centre and the uniform distribution, inside the ball."""
         n_w = shared.G.shape[-1]
         even = torch.full_like(program.costs, 1 / n_w)
         away = even @ shared.G[1:].T - program.image
@@ -144,9 +145,9 @@ class _Direction:
 def solve_programs(shared: BallRows, program: BallProgram, tolerance: float) -> None:
     r"""Improve the distributions and bounds of a batch of programs in place.
 
-    Shorter steps serve the candidates that the first attempt leaves unfinished, which happens if
-    the centre has few atoms and the ball is tiny. Candidates that are unfinished then have a gap
-    above the tolerance: nothing is raised here.
+    Shorter steps are for candidates left unfinished by the first attempt, which happens if the
+    centre has few atoms and the ball is tiny. Candidates still unfinished have a gap above the
+    tolerance; this function does not raise.
     """
     for fraction, limit in ATTEMPTS:
         rows = (program.gap > tolerance).nonzero().squeeze(-1)
@@ -319,7 +320,8 @@ def quotient(u: Tensor, v: Tensor) -> Tensor:
 
 
 def inverse_step(v: Tensor, direction: Tensor) -> Tensor:
-    r"""One over the largest `a` with `v + a direction` in the cone, `b`; <= 0 if all `a` are.
+    r"""One over the largest `a` with `v + a direction` in the cone, `b`; <= 0 if every `a` is
+    allowed.
 
     The largest root y of `det(y v + direction) = 0`.
     """

@@ -18,19 +18,18 @@ def total_variation_worst_case(
         risk = min_q {sum_j q_j values_j : sum_j |q_j - weights_j| <= radius}
 
     Source: [Huang2024kde]_, Eq. (5), as a primal: the best use of the distance is to move
-    probability `radius / 2` from the largest values to the smallest, so one sort
-    replaces the paper's two-dimensional convex problem. As in the paper the infimum is over ALL
-    points: those of weight 0 may receive probability. The gradient in the values is the worst
-    distribution.
+    probability `radius / 2` from the largest values to the smallest, so one sort replaces the
+    paper's two-dimensional convex problem. As in the paper, the infimum is over ALL points: points
+    of weight 0 may receive probability. The gradient in the values is the worst distribution.
 
     Args:
         values: `... x n_w` finite values.
         weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
             checked).
-        radius: The l1 distance, the paper's delta; from 2 on every distribution on the points is
-            in.
+        radius: The l1 distance, the paper's delta; from 2 on it includes every distribution on the
+            points.
         half_convention: Whether `radius` is instead half the l1 distance, the probability that
-            moves, which is how total variation is mostly defined.
+            moves, the usual definition of total variation.
 
     Raises:
         ValueError: If the radius is negative or not finite.
@@ -100,7 +99,9 @@ class TotalVariationBall(Ball):
     half_convention: bool = False
 
     def importance(self, weights: Tensor) -> Tensor:
-        r"""The part of the probability that may move goes to the worst value, any of them."""
+        r"""The probability that may move goes to the worst value; if there are several, to any of
+        them.
+        """
         moved = min(1.0, self.radius if self.half_convention else self.radius / 2)
         return (1 - moved) * weights + moved / weights.shape[-1]
 

@@ -85,7 +85,7 @@ class _Pairs:
     restored = arranged
 
     def cheapest(self, costs: Tensor, price: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Where each point sends its probability, and how far; `k x rows x n_w` each.
+        r"""The target of each point's probability and the distance; `k x rows x n_w` each.
 
         Args:
             costs: `k x rows x n_w`; k is 1 or the number of matrices.
@@ -148,7 +148,7 @@ class _Line:
         return rows.gather(-1, self.order.reshape(-1, 1, rows.shape[-1]).expand(rows.shape))
 
     def restored(self, rows: Tensor) -> Tensor:
-        r"""Back to the order of the points that were given."""
+        r"""Restore the given order of the points."""
         order = self.order.reshape(-1, 1, rows.shape[-1]).expand(rows.shape)
         return torch.zeros_like(rows).scatter(-1, order, rows)
 
@@ -225,7 +225,7 @@ def _worst_distribution(
 
 @dataclass(frozen=True)
 class _Plan:
-    r"""Where each point sends its probability, what is paid there, and the mean distance."""
+    r"""The target of each point's probability, its cost, and the mean distance."""
 
     target: Tensor
     paid: Tensor
@@ -248,11 +248,11 @@ def euclidean(v: Tensor, w: Tensor) -> Tensor:
 class WassersteinBall(Ball):
     r"""The worst expectation over distributions on the points near the weights by transport.
 
-    Probability may move, but pays for the way: the radius is the mean distance, in the unit
-    of w. See `wasserstein_worst_distribution`. Radius 0 is the expectation, the largest distance
-    of two points the worst case over all points. Points of weight 0 matter: they mark where
-    probability may go. The points have to be close to each other next to the radius: to leave
-    a point, probability must reach another.
+    Probability may move, but pays for the way: the radius is the mean distance, in the unit of w.
+    See `wasserstein_worst_distribution`. Radius 0 is the expectation, the largest distance of two
+    points the worst case over all points. Points of weight 0 matter: they mark where probability
+    may go. The points must be close together relative to the radius: to leave a point, probability
+    must reach another.
 
     Args:
         radius: The largest mean distance.
@@ -304,10 +304,10 @@ class WassersteinRegularization(RiskMeasure):
 
         risk = sum_j weights_j values_j - radius max_ij (values_i - values_j) / distances_ij
 
-    What WDRBO of [Micheli2025wasserstein]_ maximises, with the slope between points for the
-    gradient in w. It never exceeds the risk of a `WassersteinBall`, and equals it where
-    the values fall at one slope and the ball does not reach the lowest. One steep pair anywhere
-    counts in full, and the result may be below all values. Not monotone in the values.
+    What WDRBO of [Micheli2025wasserstein]_ maximises, with the slope between points instead of the
+    gradient in w. It never exceeds the risk of a `WassersteinBall`, and equals it if the values
+    fall at a single slope and the ball does not reach the lowest. One steep pair anywhere counts
+    fully, and the result may be below all values. Not monotone in the values.
 
     Args:
         radius: In the unit of the distances.
@@ -341,7 +341,7 @@ class WassersteinRegularization(RiskMeasure):
         return replace(self, _closeness=(1 / distances).where(distances > 0, 0.0))
 
     def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The steepest slope that values between the two can have, and the least steep."""
+        r"""The steepest and the least steep slope that values between the two can have."""
         steepest, flattest = self._slope(upper, lower), self._slope(lower, upper)
         low, high = ((weights * values).sum(dim=-1) for values in (lower, upper))
         return low - self.radius * steepest, high - self.radius * flattest

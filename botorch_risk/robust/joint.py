@@ -1,4 +1,4 @@
-r"""Joint posterior samples of an exact GP, whose evaluated points are sampled once.
+r"""Joint posterior samples of an exact GP that samples its evaluated points once.
 
 A noisy acquisition function samples its candidates jointly with the evaluated points, of which
 there are `n_b n_w` where each meets `n_w` values of the environment. Sampled block by block,
@@ -34,7 +34,7 @@ from botorch_risk.posterior.process import ConditionedProcess, Points, PriorProc
 
 @dataclass(frozen=True)
 class Block:
-    r"""Points that are sampled before all others, and what follows from them.
+    r"""Points that are sampled before all others, with their factors.
 
     Attributes:
         points: `N x d`, `N` may be 0.
@@ -105,7 +105,7 @@ def determining_points(covariance: Tensor, tolerance: Tensor) -> Tensor:
     r"""Indices of points that determine all others, by a pivoted Cholesky factor of `N x N`.
 
     `tolerance` is the largest variance that may be left of any other point. Each pivot depends on
-    the one before, for which the host would wait: it works on a copy of its own.
+    the one before, so the host would wait: it works on its own copy.
     """
     device, covariance, tolerance = covariance.device, covariance.cpu(), tolerance.cpu()
     left = covariance.diagonal().clone()
@@ -130,7 +130,7 @@ _KEPT = 4  # lists of constant points whose factors are remembered
 class JointProcess:
     r"""Joint samples of an exact GP with one output; see the module.
 
-    `serves` has to hold for the model; `posterior_transform` scales the outcome.
+    `serves` must be true for the model; `posterior_transform` scales the outcome.
     """
 
     def __init__(self, model: Model, posterior_transform: PosteriorTransform | None = None) -> None:
@@ -160,7 +160,7 @@ class JointProcess:
         return self._blocks[0]
 
     def _current(self) -> ConditionedProcess:
-        r"""The process given the data; all blocks are forgotten when the model has changed."""
+        r"""The process given the data; all blocks are dropped if the model has changed."""
         if self.predictor.model.training:
             self.predictor.model.eval()
         cache = self.predictor.current_cache()

@@ -35,11 +35,11 @@ from botorch_risk.robust.risk_posterior import (
 
 
 def constant_rows(X: Tensor) -> int:
-    r"""How many leading points of every entry of a t-batch are constants that all entries share.
+    r"""The number of leading points in a t-batch that are constant and shared by all entries.
 
     BoTorch's noisy acquisition functions put the evaluated points in front of the candidates.
-    What depends on these points alone need not be computed again for each entry and each step.
-    The number is below `q`: of a single entry without gradient, all points but the last.
+    Results that depend only on these points need not be recomputed for each entry and step. The
+    number is below `q`; for a single entry without a gradient it is `q - 1`.
     """
     most = X.shape[-2] - 1
     if X.requires_grad:
@@ -52,10 +52,10 @@ def constant_rows(X: Tensor) -> int:
 
 
 def rows_without_gradient(X: Tensor) -> int:
-    r"""How many leading points a concatenation took from a tensor without gradient.
+    r"""The number of leading points that a concatenation took from a tensor without gradient.
 
-    The node that made the tensor shows it: its first input has no gradient, and its backward pass
-    says how wide that input is. For any other tensor with a gradient the answer is 0.
+    The node that made the tensor shows this: its first input has no gradient, and its backward pass
+    gives the width of that input. For any other tensor with a gradient the answer is 0.
     """
     node: Any = X.grad_fn
     if node is None or node.name() != "CatBackward0" or node.next_functions[0][0] is not None:
@@ -83,8 +83,8 @@ class RobustModel(ModelOfRisks):
     transforms.
 
     The joint distribution at `q n_w` points needs memory quadratic in `n_w`, and time up to cubic.
-    For a smooth density of one variable 32 midpoints or nodes of a quadrature do more than 1,024
-    random values. For many there are sample paths, which are linear: BoTorch's
+    For a smooth density of one variable, 32 midpoints or nodes of a quadrature are better than
+    1,024 random values. For many points use sample paths, whose cost is linear: BoTorch's
     `get_matheron_path_model(robust_model)`.
 
     For an exact GP with one output and no batch shape, decisions in front that a whole t-batch
@@ -101,8 +101,8 @@ class RobustModel(ModelOfRisks):
 
     Raises:
         TypeError: If a part is not an environment or a risk measure.
-        UnsupportedError: If the model is a list, is reduced already, or makes several points
-            of one; if a measure needs points and its environment has none.
+        UnsupportedError: If the model is a list, is reduced already, or expands a point to several;
+            if a measure needs points and its environment has none.
         ValueError: If there is no reduction, the model lacks an outcome, or the limit is not
             positive.
 
@@ -144,7 +144,7 @@ class RobustModel(ModelOfRisks):
 
     @property
     def input_widths(self) -> tuple[int, ...] | None:
-        r"""How many columns decisions and environment are to make, if known."""
+        r"""The required number of columns of decisions and environment, if known."""
         return input_widths(self.model)
 
     @property
@@ -232,7 +232,7 @@ class RobustModel(ModelOfRisks):
     def _joint_posterior(
         self, X: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
     ) -> RiskPosterior:
-        r"""The same for an exact GP: what a t-batch shares is computed once."""
+        r"""The same for an exact GP, where the parts shared by a t-batch are computed once."""
         count = self._num_shared(X)
         first, rest = X.detach().reshape(-1, *X.shape[-2:])[0, :count], X[..., count:, :]
         inputs, weights, columns = self.risks.expand(rest, chosen, self.input_widths)
@@ -254,7 +254,7 @@ class RobustModel(ModelOfRisks):
         return self.model._modules.get("mean_model", self.model)
 
     def _num_shared(self, X: Tensor) -> int:
-        r"""How many decisions in front are constants that the whole t-batch shares."""
+        r"""The number of leading decisions that are constant and shared by the whole t-batch."""
         if self.risks.batched:
             return 0
         most = constant_rows(X)
@@ -282,7 +282,7 @@ class RobustModel(ModelOfRisks):
             )
 
     def _check_memory(self, inputs: Tensor, num_constant: int) -> None:
-        r"""Raise UnsupportedError, with the n_w that fits, if the memory does not suffice."""
+        r"""Raise UnsupportedError, naming the n_w that fits, if the memory is too small."""
         q, n_w = inputs.shape[-3:-1]
         batch = inputs.shape[:-3].numel()
         if self._is_ensemble:
@@ -362,9 +362,9 @@ class RobustPath(SamplePath):
     def forward(self, X: Tensor, **kwargs: Any) -> Tensor:
         r"""Risks at decisions, `batch_shape x q`, or `batch_shape x m x q` for `m` risks.
 
-        Decisions are `batch_shape x q x d_x`, or `batch_shape x 1 x q x d_x` for several
-        risks, as BoTorch asks a model with several outputs. A sample shape of the path is
-        a part of the batch shape.
+        Decisions are `batch_shape x q x d_x`, or `batch_shape x 1 x q x d_x` for several risks, as
+        BoTorch asks a model with several outputs. The path's sample shape is part of the batch
+        shape.
         """
         several = self.robust.num_outputs > 1
         X = X.squeeze(-3) if several else X

@@ -33,7 +33,7 @@ class RobustModelList(ModelList):
 
 
 def _is_gaussian(posterior: Posterior) -> bool:
-    r"""Whether samples are made of standard normal numbers, with no dimension for an ensemble."""
+    r"""Whether samples are built from standard normal numbers, without an ensemble dimension."""
     inner = posterior._posterior if isinstance(posterior, RiskPosterior) else posterior
     return type(inner) in (JointPosterior, GPyTorchPosterior)
 
@@ -41,12 +41,13 @@ def _is_gaussian(posterior: Posterior) -> bool:
 class JoinedPosterior(Posterior):
     r"""Independent posteriors whose standard normal numbers are one list, decision by decision.
 
-    All numbers of a decision are adjacent, the first posterior's first. So the decisions in front
-    have the first numbers, whatever follows them. BoTorch's noisy acquisition functions rely on
+    All numbers of a decision are adjacent, the first posterior's first. So the leading decisions
+    use the first numbers, whatever follows them. BoTorch's noisy acquisition functions rely on
     that: they draw for the evaluated decisions, and later copy these draws to the front when
     candidates have joined them.
 
-    The posteriors have the same t-batch, and equally many numbers for each of the `q` decisions.
+    The posteriors have the same t-batch and the same number of normals for each of the `q`
+    decisions.
     """
 
     def __init__(self, posteriors: Sequence[Posterior], q: int) -> None:

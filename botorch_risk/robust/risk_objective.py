@@ -16,9 +16,9 @@ class RiskObjective(MCAcquisitionObjective):
 
         objective(x) = risk_measure([f(x, w_j)]_j, weights_j)
 
-    For a model whose input transform makes `n_w` points of one, as BoTorch's `VaR` and `CVaR`: with
-    any weights, and any measure. `robust` is faster, and the only way with constraints or several
-    outcomes: BoTorch would pass these the samples of all `q n_w` points.
+    Like BoTorch's `VaR` and `CVaR`, it is for a model whose input transform expands a point to
+    `n_w`, but with any weights and any measure. `robust` is faster, and the only way with
+    constraints or several outcomes: BoTorch would pass these the samples of all `q n_w` points.
 
     BoTorch's `VaR(alpha, n_w)` is `ValueAtRisk(1 - alpha, strict=True)`. Its `CVaR(alpha, n_w)`
     averages the `n_w - ceil(alpha n_w) + 1` lowest values, one more than `(1 - alpha) n_w` if
@@ -27,7 +27,7 @@ class RiskObjective(MCAcquisitionObjective):
     Risks of joint samples as in [Cakmak2020risk]_.
 
     Args:
-        environment: The points that the model's input transform makes of each, and their
+        environment: The points to which the model's input transform expands each, with their
             weights, in the same order.
         risk_measure: Reduces the samples.
 
@@ -73,7 +73,7 @@ class RiskObjective(MCAcquisitionObjective):
 
         Raises:
             UnsupportedError: If there are several outcomes.
-            BotorchTensorDimensionError: If there are not `n_w` samples for each decision.
+            BotorchTensorDimensionError: If the number of samples per decision is not `n_w`.
         """
         if samples.shape[-1] != 1:
             raise UnsupportedError(

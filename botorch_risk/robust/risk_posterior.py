@@ -29,7 +29,7 @@ class Column:
 
     Attributes:
         outcome: Which outcome of the model.
-        start: Where the values of this risk begin among the values of a decision.
+        start: The offset of this risk's values among the values of a decision.
         stop: Where they end.
         risk_measure: Bound to its environment.
         sign: 1, or -1 for the risk of an outcome that should be small.
@@ -59,9 +59,9 @@ class RiskPosterior(TransformedPosterior):
     r"""The joint distribution of the risks of `q` decisions.
 
     Samples are `sample_shape x batch_shape x q x m` with `m` risks, each reduced from joint samples
-    of the outcomes at the `n_w` values that each decision may meet. Mean and variance come from
-    128 samples in antithetic pairs: exact for the mean of an expectation, else with an error of a
-    few percent of the standard deviation.
+    of the outcomes at the `n_w` points of each decision. Mean and variance come from 128 samples in
+    antithetic pairs: the mean of an expectation is exact, other errors are a few percent of the
+    standard deviation.
 
     Args:
         posterior: The posterior of the `q n_w` outcomes in each entry of the batch.
@@ -168,7 +168,7 @@ class Reduction(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    r"""All that decisions may meet.
+    r"""The points at which decisions are evaluated.
 
     Attributes:
         inputs: `batch_shape x q x n_w x d`, the points of all environments.

@@ -55,23 +55,22 @@ def robust(
     r"""Turn any Monte-Carlo acquisition function of BoTorch into one of a risk.
 
     The reduction happens in the posterior: the samples that objectives and constraints see are
-    `sample_shape x batch_shape x q x m`, one risk each. In the objective it would come too late,
-    for BoTorch passes `constraints` the samples of all `q n_w` points, which ends in an error, or
-    at q = 1 silently in a wrong value. The user's model is not changed.
+    `sample_shape x batch_shape x q x m`, one risk each. In the objective it would come too late:
+    BoTorch passes `constraints` the samples of all `q n_w` points, which raises an error or, at q =
+    1, gives a wrong value silently. The user's model is not changed.
 
-    For outcomes without risk, a cost of x for example, put the returned model into
-    BoTorch's `ModelList` together with another one.
+    For outcomes without risk, such as a cost of x, put the returned model into BoTorch's
+    `ModelList` together with another one.
 
     Args:
         model: A fitted model of (x, w), or of x for environments that perturb x; or a list of such
             models.
-        environment: What a decision may meet; one for all objectives, or one each. BoTorch's
-            `InputPerturbation` and `AppendFeatures` count, if made of a tensor.
-        risk_measure: One for all objectives, or one each; larger is better. BoTorch's count if
-            their `n_w` is the number of values, all of equal weight.
+        environment: The environment of a decision; one for all objectives, or one each. BoTorch's
+            `InputPerturbation` and `AppendFeatures` are accepted, if made from a tensor.
+        risk_measure: One for all objectives, or one each; larger is better. BoTorch's are accepted
+            if their `n_w` is the number of values, all of equal weight.
         constraints: Constraints that have to hold under a risk.
-        objectives: Which outcomes of the model are to be large. Default: all that have no
-            constraint.
+        objectives: The outcomes of the model to maximise. Default: all without a constraint.
         memory_limit: The most memory, in GiB, that one joint distribution may use.
 
     Returns:
@@ -181,7 +180,7 @@ def _check_alone(constraint: NoisyChanceConstraint, objectives: Sequence[int]) -
 def _models_of(
     model: Model, roles: Sequence[_Role], memory_limit: float
 ) -> tuple[list[Model], list[int]]:
-    r"""One model of risks for each model of outcomes, and which role each of their outputs has."""
+    r"""One model of risks for each model of outcomes, and the role of each output."""
     groups: dict[int, tuple[Any, list[tuple[int, Reduction]]]] = {}
     noisy: list[tuple[int, NoisyChanceConstraint]] = []
     by_outcome = sorted(range(len(roles)), key=lambda i: _outcome_of(roles[i]))
@@ -218,7 +217,7 @@ def _shortfall(column: int, limit: float, spread: Tensor) -> Callable[[Tensor], 
     r"""A constraint in BoTorch's sense: negative if the risk is above the limit.
 
     In standard deviations of the outcome as it was observed: BoTorch's `eta`, which smooths the
-    step from feasible to infeasible, has no unit then.
+    step from feasible to infeasible, then has no unit.
     """
     return lambda samples: (limit - samples[..., column]) / spread.to(samples).unsqueeze(-1)
 

@@ -168,7 +168,7 @@ class WorthOfReadings:
         moving_cost: What it costs to start at a new point, >= 0.
         returning_cost: What it costs to start again at a measured point, >= 0.
         reading_cost: What a reading costs, > 0.
-        num_compared: How many of the measured points may become the best one.
+        num_compared: The number of measured points that may become the best one.
 
     Raises:
         ValueError: If a number is out of its range.

@@ -346,7 +346,7 @@ def risk_averse_kg(
 
     Args:
         num_repeats: The number k of repeats at each point, at least 2.
-        num_compared: How many of the measured points may become the best one.
+        num_compared: The number of measured points that may become the best one.
         options: The arguments of `rahbo` but `known_noise` and `variance_link`.
 
     Raises:
