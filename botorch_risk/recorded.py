@@ -83,11 +83,11 @@ def are_recorded(device: torch.device, entries: int) -> bool:
 
 
 class Recorded:
-    r"""A function of one tensor, which is recorded where that pays and can be done.
+    r"""A function of one tensor, which is recorded if that is possible and pays.
 
     Args:
-        function: From a tensor to a tensor. What else it reads stays as it is within a block of
-            `steady`, outside of which nothing is recorded.
+        function: From a tensor to a tensor. Everything else that it reads must stay unchanged
+            within a `steady` block; outside such blocks nothing is recorded.
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:

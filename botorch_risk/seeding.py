@@ -1,8 +1,8 @@
-r"""Random streams that are addressed by a seed and a purpose, without a state to carry.
+r"""Random streams that are named by a seed and a purpose, and carry no state.
 
-A stream is named by a seed and any number of integers or words (the round, the purpose),
-so that a resumed experiment draws what the uninterrupted one would have drawn, and the draws
-of one replicate do not depend on the other replicates.
+A stream is named by a seed and any number of integers or words (the round, the purpose), so a
+resumed experiment makes the same draws as an uninterrupted one, and the draws of one replicate do
+not depend on the others.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
 
 
 def is_one_seed(seeds: Any) -> TypeGuard[int]:
-    r"""Whether seeds are one integer, also one of NumPy's or a tensor without dimensions."""
+    r"""Whether seeds are a single integer, which may be NumPy's or a zero-dimensional tensor."""
     return isinstance(seeds, Integral) or (isinstance(seeds, torch.Tensor) and seeds.dim() == 0)
 
 
@@ -89,7 +89,7 @@ _SCRAMBLED = 2**10
 def sobol_points_of_each(seeds: Sequence[int], num_points: int, dim: int) -> Tensor:
     r"""The Sobol points of each seed, `seeds x num_points x dim`, as `SobolEngine` draws them.
 
-    An engine for each seed would cost as much as a tenth of a round of many replicates.
+    One engine per seed would take a tenth of the time of a round with many replicates.
     """
     directions, order, powers = _sobol_directions(dim), _sobol_order(num_points), _POWERS
     size = max(1, _SCRAMBLED // dim)
@@ -148,7 +148,7 @@ def is_largest(score: Tensor) -> Tensor:
 
 
 def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
-    r"""The index of a largest score, `...`; of several that are equal to rounding, at random.
+    r"""The index of a largest score, `...`; ties up to rounding are broken at random.
 
     Args:
         score: `... x n`, minus infinity where nothing may be chosen.

@@ -1,7 +1,8 @@
-r"""When the program may look at values: a look makes the host wait for a GPU.
+r"""Control when the program may look at values, since a look makes the host wait for a GPU.
 
 On a CPU a comparison is cheap, but an optimiser calls the same functions hundreds of times while
-nobody else runs: in a block of `steady`, what was compared or checked once is so until its end.
+nothing else runs. In a `steady` block, the results of comparisons and checks are kept until its
+end.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -18,7 +19,7 @@ _known: ContextVar[dict[Hashable, Any] | None] = ContextVar("known", default=Non
 
 @contextmanager
 def steady() -> Iterator[None]:
-    r"""Within the block, models and distributions are not written to."""
+    r"""Within the block, models and distributions must not be written to."""
     if _known.get() is not None:
         yield
         return
@@ -30,7 +31,7 @@ def steady() -> Iterator[None]:
 
 
 def memory() -> dict[Hashable, Any] | None:
-    r"""What is kept until the end of the present block, by names; None outside of blocks."""
+    r"""The results kept until the end of the present block, by name; None outside of blocks."""
     return None if torch.compiler.is_compiling() else _known.get()
 
 
@@ -41,11 +42,11 @@ def is_known(key: Hashable) -> bool:
 
 
 def remember(key: Hashable, kept: Any) -> None:
-    r"""Notes that something was found to be right, if there is a block.
+    r"""Note that a check has passed, if there is a block.
 
     Args:
-        key: Its name; the address of an object is one as long as the object lives.
-        kept: What has to live as long as the block.
+        key: Its name; an object's address is a valid name while the object lives.
+        kept: Objects that have to live as long as the block.
     """
     known = _known.get()
     if known is not None:
@@ -53,10 +54,10 @@ def remember(key: Hashable, kept: Any) -> None:
 
 
 def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
-    r"""What a look finds, at most once in the present block; None outside of blocks.
+    r"""The result of a look, made at most once in the present block.
 
     Args:
-        key: Its name, and `kept` what has to live as long, both as of `remember`.
+        key: Its name; for this and `kept` see `remember`.
         look: Looks at values, which makes the host wait for a device.
     """
     known = memory()
@@ -77,9 +78,9 @@ def moved(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def sent(array: ndarray | Tensor, to: torch.device) -> Tensor:
-    r"""An array of the host on a device, for which the host does not wait.
+    r"""Copy a host array to a device without waiting.
 
-    CUDA reads memory that is not pinned before the call returns, so that it may be written to.
+    CUDA reads memory that is not pinned before the call returns, so the array may be overwritten.
     """
     return torch.as_tensor(array).to(to, non_blocking=True)
 
@@ -87,7 +88,7 @@ def sent(array: ndarray | Tensor, to: torch.device) -> Tensor:
 def may_look(values: Tensor) -> bool:
     r"""Whether control flow may depend on values.
 
-    On a CPU it may, on other devices outside of blocks, and never while `torch.compile` is tracing.
+    True on a CPU, on other devices outside of blocks, and never while `torch.compile` is tracing.
     """
     if torch.compiler.is_compiling():
         return False

@@ -247,7 +247,7 @@ def finite_table(
         weights: Probabilities of the contexts, in the order of the product of the values of their
             parameters, the last one fastest; equal by default.
         rule: How pairs are chosen, as in `table_search`; by default by the risk.
-        num_initial: How many pairs are chosen at random at first.
+        num_initial: The number of pairs chosen at random at first.
         noise_share: The share of noise in a pair's unexplained variance, as in `table_search`.
         seed: Seed of every random draw.
 

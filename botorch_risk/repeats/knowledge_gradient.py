@@ -66,7 +66,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         risk_aversion: Weight of the variance, >= 0.
         num_repeats: The numbers of readings to choose from, each at least 1.
         moving_cost: The cost of starting at a new point, >= 0.
-        returning_cost: The cost of starting again at a measured point, >= 0.
+        returning_cost: The cost of returning to a measured point, >= 0.
         reading_cost: The cost of a reading, > 0.
         num_compared: The number of measured points that may become the best one.
         X_pending: `batch_shape x n' x d` points under evaluation.

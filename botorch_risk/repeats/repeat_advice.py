@@ -1,4 +1,4 @@
-r"""Advice on repeats: where, and how many, are worth their cost."""
+r"""Advice on repeats: where they are worth their cost, and how many."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from botorch_risk.posterior.t_batch import as_points
 
 
 class RepeatAdvice(NamedTuple):
-    r"""The worth of repeats at some points.
+    r"""The value of repeats at some points.
 
     Attributes:
         num_repeats: `batch_shape x m`, the number of repeats with the best rate.

@@ -1,4 +1,4 @@
-r"""Whether an experiment can end: how far the recommendation is from the best."""
+r"""Decide whether an experiment can end: how far the recommendation is from the best."""
 
 from .regret import regret_samples
 from .rule import Stopping, can_stop

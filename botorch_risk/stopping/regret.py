@@ -25,7 +25,7 @@ def regret_samples(
     num_samples: int = 4096,
     num_expected: int = 16,
 ) -> Tensor:
-    r"""How much better the best of the compared decisions may be than a recommended one.
+    r"""Samples of how much better the best compared decision is than the recommended one.
 
         max( 0, max_p risk(f(x_p, W)) - risk(f(x, W)) )
 
@@ -53,7 +53,7 @@ def regret_samples(
             model.
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the likelihood is not Gaussian, or the model is one of risks already.
-        ValueError: If a number of samples is out of its range.
+        ValueError: If a number of samples is out of range.
 
     Example:
         >>> from botorch.models import SingleTaskGP

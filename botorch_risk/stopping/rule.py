@@ -1,4 +1,4 @@
-r"""When an experiment can end."""
+r"""A rule for ending an experiment."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Stopping:
     r"""Whether the recommendations are within epsilon of the best, one entry per replicate.
 
     Attributes:
-        gap: `R`, what the regret exceeds with the probability of this round at most.
+        gap: `R`, a bound that the regret exceeds with at most this round's probability.
         probability: `R`, the probability that the regret is at most epsilon.
         can_stop: `R`, whether the gap is at most epsilon.
     """
@@ -30,19 +30,19 @@ def can_stop(
 
         P(regret > epsilon) <= delta_t,    sum_t delta_t <= delta
 
-    A rule that looks in every round has many chances to be wrong: the probability of an error is
-    spent over the rounds, `delta_t = 6 delta / (pi t)^2`, or `delta / horizon` if it is known how
-    often one will look. The probabilistic regret bound of [Wilson2024stopping]_. They hold as far
-    as the model is right, hyperparameters included. Learnt from few readings these are not: in 40
-    runs on two certified problems the 95 % gap held the regret in half right after the initial
-    design, and in 80 to 95 % from the fifth round on.
+    A rule that looks in every round has many chances to be wrong, so the error probability is
+    divided among the rounds: `delta_t = 6 delta / (pi t)^2`, or `delta / horizon` if the number of
+    looks is known. The probabilistic regret bound of [Wilson2024stopping]_. They are valid if the
+    model is right, including its hyperparameters. With few readings it is not: in 40 runs on two
+    certified problems, the 95 % gap contained the regret in half of the runs right after the
+    initial design, and in 80 to 95 % from the fifth round on.
 
     Args:
         regret: Samples, `R x S`, as `regret_samples` gives.
         epsilon: How far from the best a recommendation may be, >= 0, in the unit of the risk.
-        delta: The probability that it is farther when the rule stops, in (0, 1).
+        delta: The probability of a larger regret when the rule stops, in (0, 1).
         t: The round, from 1.
-        horizon: The number of rounds in which one looks.
+        horizon: The number of rounds in which you look.
 
     Raises:
         ValueError: If a number is out of its range.

@@ -1,4 +1,4 @@
-r"""Maximises a user-supplied acquisition function in each round."""
+r"""Maximise a user-supplied acquisition function in each round."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,13 +38,13 @@ class Acquire(Method):
     point with the best observed mean, as UHE-BO does.
 
     Args:
-        acquisition: From a fitted model and the round, from 1, to the acquisition function of the
-            round, on the unit cube: one of ours, or of BoTorch's with q = 1.
+        acquisition: Maps a fitted model and the round, from 1, to the round's acquisition function
+            on the unit cube: one of ours, or BoTorch's with q = 1.
         batched: Whether `acquisition` takes a model of all replicates at once and scores each by
-            itself: ours do, and BoTorch's analytic ones if what they are given, such as `best_f`,
-            is one number a replicate. Otherwise replicates go one after the other, each with a
-            model of its own, through `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a box
-            with integers or categories.
+            itself: ours do, and so do BoTorch's analytic ones if arguments such as `best_f` have
+            one number per replicate. Otherwise replicates are processed in sequence, each with its
+            own model, by `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a box with
+            integers or categories.
         model: From inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
         estimator: Fits the model.
         num_restarts: Starts of the acquisition optimiser.
@@ -82,7 +82,7 @@ class Acquire(Method):
         return self.batched and isinstance(self.estimator, ContinuedEstimator)
 
     def believe(self, view: View) -> list[Any]:
-        r"""Fitted models: one of all replicates if they are batched, or one of each."""
+        r"""Fitted models: one for all replicates if they are batched, or one for each."""
         return [self.fit(part) for part in self.parts(view)]
 
     def propose(self, view: View) -> Tensor:
@@ -104,7 +104,7 @@ class Acquire(Method):
         return Prediction(Interval(*outcome), torch.cat([each.noise for each in found]))
 
     def parts(self, view: View) -> list[View]:
-        r"""What is modelled at once: all replicates, or each by itself."""
+        r"""The unit of modelling: all replicates at once, or each by itself."""
         return [view] if self.batched else [view.of([row]) for row in range(len(view.seeds))]
 
     def fit(self, view: View) -> Any:

@@ -34,9 +34,8 @@ from botorch_risk.strategies.strategy import Strategy
 
 @dataclass(frozen=True)
 class MeasuredBox:
-    r"""Decisions of a box, with the number of readings of each in one more, last column.
-
-    What was observed is what counts: a reading that is missing is NaN among the outcomes.
+    r"""Decisions of a box, with the number of readings in one extra, last column. Only observations
+    count: a missing reading is NaN among the outcomes.
 
     Args:
         box: The decisions.
@@ -109,7 +108,7 @@ class MeasuredBox:
 
 @runtime_checkable
 class RepeatsRule(Protocol):
-    r"""How a point and the number of its readings are chosen."""
+    r"""A rule that chooses a point and its number of readings."""
 
     def __call__(
         self, view: View, reporting: MeanVarianceSearch, measured: Tensor
@@ -165,8 +164,8 @@ class WorthOfReadings:
 
     Args:
         num_repeats: The numbers of readings to choose from.
-        moving_cost: What it costs to start at a new point, >= 0.
-        returning_cost: What it costs to start again at a measured point, >= 0.
+        moving_cost: The cost of starting at a new point, >= 0.
+        returning_cost: The cost of returning to a measured point, >= 0.
         reading_cost: What a reading costs, > 0.
         num_compared: The number of measured points that may become the best one.
 
@@ -215,16 +214,14 @@ class WorthOfReadings:
 class AdaptiveRepeats(Method):
     r"""A method on a `MeanVarianceGP` that chooses how often to measure, too.
 
-    Readings of one decision are pooled, whatever the round that they are from. It recommends the
-    best measured decision by the rule of `reporting`. A replicate whose budget is spent asks for
-    NaN.
+    Readings of one decision are pooled over all rounds. It recommends the best measured decision by
+    the rule of `reporting`. A replicate whose budget is spent asks for NaN.
 
     Args:
-        rule: How a point and the number of its readings are chosen.
+        rule: A rule that chooses a point and its number of readings.
         reporting: The model, the weights and the reporting rule.
         budget: The maximum number of readings of a replicate, the initial design included; None for
-            no end. Readings count once they are told, however many were asked for; missing ones do
-            not.
+            no end. Only told readings count, whatever was asked for; missing ones do not.
 
     Raises:
         UnsupportedError: If the reporting rule needs bounds that were recorded.
@@ -246,7 +243,9 @@ class AdaptiveRepeats(Method):
             )
 
     def group_by(self, history: History) -> Tensor:
-        r"""One batch: rows that a replicate has less than others have no weight in its model."""
+        r"""All replicates form one batch: rows that a replicate lacks have no weight in its
+        model.
+        """
         return torch.zeros(len(history.seeds), 1)
 
     @property
@@ -286,7 +285,7 @@ class AdaptiveRepeats(Method):
         return rows_at(measured, chosen.row)
 
     def predict(self, view: View, X: Tensor) -> Prediction:
-        r"""The prediction of the model; the numbers of readings in the rows play no part."""
+        r"""The prediction of the model; it ignores the numbers of readings in the rows."""
         return self.reporting.predict(view, X[..., : view.space.bounds.shape[-1]])
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
@@ -297,8 +296,8 @@ def pooled(view: View) -> tuple[Tensor, RepeatedOutcomes]:
     r"""The measured decisions of each replicate, with all their readings.
 
     Returns:
-        Decisions `R x n x d`, in which a replicate with fewer than n repeats its first one, and
-        the statistics of their readings, of which a repeated one has none.
+        Decisions `R x n x d`, padded with a replicate's first one, and the statistics of their
+        readings; a padded decision has none.
     """
     history, rows = view.history, []
     tables = zip(history.X[..., :-1], history.Y[..., 0], history.has_outcome, strict=True)
@@ -344,7 +343,7 @@ def adaptive_repeats(
     batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
-    r"""Mean minus variance with as many readings of each point as they are worth.
+    r"""Maximise mean minus variance with as many readings per point as they are worth.
 
     Each round maximises `LogRiskAverseKnowledgeGradient` and takes the best of its maximiser and
     more readings at a measured point. It asks for rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k
@@ -356,13 +355,13 @@ def adaptive_repeats(
         risk_aversion: Weight of the variance, >= 0; it is also the weight by which points are
             reported.
         num_repeats: The numbers of readings to choose from.
-        moving_cost: What it costs to start at a new point, in units of `reading_cost`'s, >= 0.
-        returning_cost: What it costs to start again at a measured point, >= 0.
+        moving_cost: The cost of starting at a new point, in units of `reading_cost`, >= 0.
+        returning_cost: The cost of returning to a measured point, >= 0.
         reading_cost: What a reading costs, > 0.
         budget: The maximum number of readings of a replicate, the initial design included; it asks
             for NaN once as many were told. None for no end.
-        rule: Another way to choose the point and the number of readings, to which the numbers and
-            costs above do not apply.
+        rule: Another rule for the point and the number of readings; the numbers and costs above
+            then do not apply.
         beta: Squared width of the bound of f, for the report.
         noise_beta: Squared width of the bound of the noise, for the report and in the noise of a
             mean, Eq. (16) of [Makarova2021rahbo]_.

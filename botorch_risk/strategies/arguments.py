@@ -1,4 +1,4 @@
-r"""What a strategy was built with, as JSON, and tensors as JSON."""
+r"""Describe a strategy's arguments, and tensors, as JSON."""
 
 import base64
 import dataclasses
@@ -20,8 +20,8 @@ _LISTED = 64  # tensors with more entries are described by a digest
 def public_name(part: type | Callable[..., Any]) -> str:
     r"""Name a class or a function for a file that outlives this version.
 
-    A part of this project goes by its own name, without the module where it is kept, so that what
-    was stored is read after a module has moved. Other parts have their full name.
+    A part of this project is stored under its own name without the module, so that files stay
+    readable after a module has moved. Other parts are stored under their full name.
 
     Example:
         >>> from botorch_risk.risk import ValueAtRisk
@@ -32,7 +32,7 @@ def public_name(part: type | Callable[..., Any]) -> str:
 
 
 def describe(value: Any) -> Any:
-    r"""What an argument is, in terms of JSON.
+    r"""An argument in terms of JSON.
 
     A record or an object is its class and its parts, a function its qualified name, a large tensor
     the digest of its values.
@@ -64,9 +64,9 @@ def describe(value: Any) -> Any:
 
 
 def difference(expected: Any, found: Any, name: str = "arguments") -> str | None:
-    r"""Where two descriptions differ first, in words; None if they are equal.
+    r"""The first difference of two descriptions, in words; None if they are equal.
 
-    Names that an older version stored count as today's.
+    Names stored by an older version count as today's.
     """
     return _difference(as_today(expected), as_today(found), name)
 
@@ -113,7 +113,7 @@ def from_json(value: Mapping[str, Any]) -> Tensor:
 
 
 def _digest(value: Tensor) -> str:
-    r"""A digest of the values to six digits: the last bits differ between processors."""
+    r"""A digest of the values to six digits, since the last bits differ between processors."""
     mantissa, exponent = value.detach().cpu().double().frexp()
     rounded = torch.ldexp((mantissa * 2**20).round(), exponent - 20)
     return hashlib.blake2b(_bytes(rounded), digest_size=8).hexdigest()

@@ -28,8 +28,7 @@ class DecisionThenValue:
 
     Args:
         decide: Chooses the decision, `R x 1 x d_x`.
-        value: From a turn and decisions to the inputs of the model, `R x 1 x d`, with a value of
-            the support.
+        value: Maps a turn and decisions to model inputs, `R x 1 x d`, with a value of the support.
     """
 
     decide: Chooser
@@ -69,9 +68,8 @@ def least_certain(turn: Turn, X: Tensor) -> Tensor:
 
 
 def select_least_certain_value(model: Any, environment: Environment, X: Tensor) -> Tensor:
-    r"""The value with the largest sum of `sigma(x, w) / spread` over the outcomes.
-
-    The spread is the standard deviation of what was observed.
+    r"""The value with the largest sum of `sigma(x, w) / spread` over the outcomes. The spread is
+    the standard deviation of the observations.
 
     Args:
         model: Of (x, w).
@@ -92,7 +90,7 @@ def select_least_certain_value(model: Any, environment: Environment, X: Tensor) 
 
 @dataclass(frozen=True)
 class LacingValue:
-    r"""A lacing value, or one as wide as the bounds of the risk.
+    r"""A lacing value, or a value whose bounds are as wide as those of the risk.
 
     Algorithm 1, line 4, and Definition 1 of [Nguyen2021vucb]_.
 

@@ -1,4 +1,4 @@
-r"""Maximises a risk over an environmental variable, whose distribution is known or learnt."""
+r"""Maximise a risk over an environmental variable, whose distribution is known or learnt."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NUM_CANDIDATES, _NUM_COMPARED = 2048, 128
 
 @runtime_checkable
 class Chooser(Protocol):
-    r"""How the next row of a batch is chosen."""
+    r"""A rule that chooses the next row of a batch."""
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""The next row `R x 1 x d`, or decision `R x 1 x d_x` if w is not chosen."""
@@ -58,12 +58,12 @@ class Chooser(Protocol):
 class EnvironmentRisk(Method):
     r"""Choose decisions, and w if it can be chosen, by a Gaussian process of (x, w).
 
-    Each round fits it with BoTorch's default kernel and priors (V-UCB's authors: maximum
-    likelihood, every third round), and learns the distribution of W from all contexts so far
+    Each round fits it with BoTorch's default kernel and priors (V-UCB's authors use maximum
+    likelihood in every third round), and learns the distribution of W from all contexts so far
     unless it is known. Later points of a batch are chosen with the earlier ones pending: the model
-    is conditioned on its own mean at them. If the environment perturbs the decision, the process
-    is of x + w alone. Each of several outcomes has its own process, fitted to the rows in which it
-    was observed.
+    is conditioned on its own mean at them. If the environment perturbs the decision, the process is
+    of x + w alone. Each of several outcomes has its own process, fitted to the rows in which it was
+    observed.
 
     Algorithm 1 of [Nguyen2021vucb]_, Algorithms 1 and 2 of [Huang2024kde]_, with any bound and any
     choice of w.
@@ -73,14 +73,14 @@ class EnvironmentRisk(Method):
             `botorch_risk.acquisition.v_ucb` with its level, or a `RiskRecipe`. Of several
             outcomes the model is a `ModelListGP`.
         choose: How rows are chosen.
-        reporting: The rule of `botorch_risk.recommend`, or with `"_everywhere"` the one of
-            `recommend_everywhere`. If the rule asks for recorded lower bounds, they are those
-            of the round of the query, and of the first model for the initial design.
+        reporting: The rule of `recommend`, or, with the suffix `"_everywhere"`, of
+            `recommend_everywhere`. Recorded lower bounds, if the rule needs them, come from the
+            round of the query, and from the first model for the initial design.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
-        num_outcomes: How many outcomes are observed at each point.
-        uses_w: Whether the models are of (x, w), or of x alone, to which w is noise.
-        uses_previous: Whether the recipe takes the bound of the round before, `previous`.
+        num_outcomes: The number of outcomes observed at each point.
+        uses_w: Whether the models are of (x, w), or of x alone with w as noise.
+        uses_previous: Whether the recipe accepts the previous round's bound, `previous`.
         model: The process of one outcome before it is fitted, `model(X, Y, input_transform=)`, of
             inputs `... x n x d` and outcomes `... x n x 1` in their own units. The transform maps
             the inputs to the unit cube, categories to one column per value. Default: BoTorch's
@@ -127,7 +127,7 @@ class EnvironmentRisk(Method):
         r"""No state.
 
         Raises:
-            BotorchTensorDimensionError: If there are environments for other replicates.
+            BotorchTensorDimensionError: If the environments do not match the replicates.
         """
         shape = () if space.is_learnt else space.environment.weights.shape[:-1]
         if shape not in ((), (num_replicates,)):
@@ -179,7 +179,7 @@ class EnvironmentRisk(Method):
         return torch.cat(chosen, dim=-2)
 
     def record(self, view: View, rows: Tensor) -> Tensor | None:
-        r"""The lower bound of the risk at the decisions of new rows, if the report asks for it."""
+        r"""The lower bound of the risk at the decisions of new rows, if the report needs it."""
         if self.reporting != "recorded_lower_confidence_bound":
             return None
         missing = rows.isnan().any(dim=-1)
@@ -192,7 +192,7 @@ class EnvironmentRisk(Method):
         return self.recommendation(view).point
 
     def recommendation(self, view: View) -> Recommendation:
-        r"""The decision of each replicate with its score; of constraints, whether they hold."""
+        r"""The decision of each replicate with its score and, with constraints, its feasibility."""
         rule: Any = self.reporting.removesuffix(_EVERYWHERE)
         if rule == self.reporting:
             return recommend(view.belief, view.decisions, rule, view.recorded)
@@ -227,7 +227,9 @@ class EnvironmentRisk(Method):
         return predict_risks([belief], X)
 
     def regret(self, view: View) -> Tensor:
-        r"""Compared with the largest upper bounds of many decisions, and with random ones."""
+        r"""Compare the recommendation with the decisions of the largest upper bounds, and with
+        random ones.
+        """
         bound = view.belief
         if not isinstance(bound, RiskUpperConfidenceBound):
             raise UnsupportedError(
@@ -277,7 +279,7 @@ class Turn:
         return DiscreteEnvironment(self.environment.points[row], self.environment.weights[row])
 
     def streams(self, purpose: str) -> list[int]:
-        r"""A seed for each replicate, of this round and this choice."""
+        r"""A seed for each replicate, for this round and this choice."""
         # A learnt distribution had the stream of the round for its first choice before it could
         # have others; experiments that were stored then go on with the same draws.
         first = self.space.is_learnt and self.pick == 0
@@ -320,7 +322,7 @@ class Turn:
 
 
 def environment_of_round(view: View) -> Any:
-    r"""The distribution of W of all replicates in this round, known or as learnt so far."""
+    r"""The distribution of W of all replicates in this round, known or learnt so far."""
     return view.space.environment_at(view.history.X, view.history.streams("environment"))
 
 

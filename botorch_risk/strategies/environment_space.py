@@ -1,4 +1,4 @@
-r"""Decisions with an environmental variable, whose distribution is known or learnt."""
+r"""Spaces of decisions with an environmental variable, whose distribution is known or learnt."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ class EnvironmentSpace:
 
     Args:
         box: The decisions, in a box or a list.
-        environment: The distribution of W, one or one for each replicate; `ObservedContexts` if it
-            is learnt from the w observed with the outcomes.
+        environment: The distribution of W, shared or one per replicate; `ObservedContexts` if it is
+            learnt from the w observed with the outcomes.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
         initial_risk: The risk for which the values of W of the initial design are chosen, by
             `importance`. Default: all values of the support with the same probability.
 
     Raises:
-        UnsupportedError: If W depends on the decision in another way than by a perturbation, an
-            integer or a category is perturbed, or w is chosen whose distribution is to be learnt.
-        ValueError: If it is a transform of BoTorch without a counterpart.
+        UnsupportedError: If W depends on the decision other than by a perturbation, if an integer
+            or a category is perturbed, or if w is chosen although its distribution has to be
+            learnt.
+        ValueError: If it is a BoTorch transform without a counterpart.
 
     Example:
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -128,9 +129,8 @@ class EnvironmentSpace:
         return replace(self, environment=environment.some(index))
 
     def environment_at(self, rows: Tensor, seeds: Sequence[int]) -> Any:
-        r"""The distribution of W, if need be as learnt from rows `R x n x d`.
-
-        A context counts if its row was evaluated, also if the evaluation failed.
+        r"""The distribution of W, learnt from rows `R x n x d` if necessary. A context counts if
+        its row was evaluated, even if the evaluation failed.
         """
         if not self.is_learnt:
             return self.environment
@@ -140,8 +140,8 @@ class EnvironmentSpace:
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Sobol decisions, each with a value of W if it is chosen.
 
-        Of `initial_risk` the shares of the values follow their importance, as closely as so many
-        points can.
+        With `initial_risk`, the shares of the values follow their importance as closely as the
+        number of points allows.
         """
         decisions = self.box.initial(seeds, num_points)
         if not self.w_is_chosen:
@@ -162,7 +162,7 @@ class EnvironmentSpace:
         return self.box.random_points(seeds, num_points, *stream)
 
     def row(self, X: Tensor, inputs: Tensor) -> Tensor:
-        r"""A row of a decision `R x q x d_x` and the inputs of the model."""
+        r"""A row from a decision `R x q x d_x` and the inputs of the model."""
         return torch.cat([X, inputs], dim=-1) if self.perturbs else inputs
 
     def inputs(self, rows: Tensor) -> Tensor:
@@ -174,7 +174,9 @@ class EnvironmentSpace:
         return self.inputs(asked) if self.w_is_chosen else asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        r"""Pairs; of perturbed decisions, which come in the order of asking, with the decisions."""
+        r"""Pairs; perturbed decisions, which come in the order of asking, are completed with the
+        decisions.
+        """
         if self.perturbs:
             rows = asked()
             decisions = rows[:, : X.shape[1], : self.bounds.shape[-1]]

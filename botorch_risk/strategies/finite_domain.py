@@ -26,7 +26,7 @@ NUM_RAW, NUM_STARTS = 64, 4
 class FiniteDomain:
     r"""The points of a finite domain, at several noise levels if there are any.
 
-    A row is a point, with the number of its noise level in one more, last column.
+    A row is a point, with the number of its noise level in one extra, last column.
 
     Args:
         domain: `|D| x d` points.
@@ -130,7 +130,7 @@ def maximize_between(
 
     Args:
         acquisition: Values any points.
-        values: The same at the points of the domain, `R x |D|`, which say where to start.
+        values: The same at the points of the domain, `R x |D|`, to choose starts.
         space: The domain.
         seeds: One for each replicate.
 

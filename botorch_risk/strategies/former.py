@@ -1,7 +1,7 @@
-r"""What the first states said of a strategy, as a state says it today.
+r"""Translate the first version's states of strategies to today's form.
 
-They named parts by their modules, had a method and a space of their own for contexts that are
-observed, and named the bound of a known distribution by its acquisition function.
+They named parts by their modules, had a separate method and space for observed contexts, and named
+the bound of a known distribution by its acquisition function.
 """
 
 import re
@@ -16,7 +16,7 @@ _BITS = re.compile(r"^(\(.*\) torch\.\w+) [0-9a-f]{16}$")
 
 
 def as_today(description: Any) -> Any:
-    r"""A stored name or description, as today's version gives it."""
+    r"""A stored name or description in today's form."""
     if isinstance(description, str):
         return _BITS.sub(r"\1", MODULES.sub("botorch_risk.", description))
     if isinstance(description, Mapping):
@@ -94,7 +94,7 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
-    r"""The arguments of a strategy under observed contexts, in which space and method changed."""
+    r"""The arguments of a strategy under observed contexts, whose space and method have changed."""
     method: Any = old.get("method")
     space: Any = old.get("space")
     if not isinstance(method, dict) or method.get("class") != "botorch_risk.ContextualRisk":
@@ -128,9 +128,8 @@ def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_value_rule(arguments: dict[str, Any]) -> dict[str, Any]:
-    r"""The arguments of a strategy, with the rule by which w was chosen before there were others.
-
-    Where w is not chosen the rule plays no part, and is today's.
+    r"""The arguments of a strategy, with the rule that chose w before there were others. If w is
+    not chosen, the rule has no effect and is today's.
     """
 
     def within(part: Any, rule: str) -> Any:

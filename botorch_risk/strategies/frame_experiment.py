@@ -1,4 +1,4 @@
-r"""One experiment of a laboratory, whose readings come as a DataFrame."""
+r"""One laboratory experiment with readings in a DataFrame."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,33 +21,32 @@ from botorch_risk.strategies.strategy import Strategy
 
 
 class FrameExperiment:
-    r"""Asks and tells one experiment in DataFrames, with named columns in the user's units.
+    r"""Ask and tell one experiment in DataFrames, with named columns in your units.
 
     `ask` gives settings, to which you add what you measured; `tell` takes them back, one reading
     per row, in any order and with any holes; `predict` and `recommend` give intervals. It is a
-    `SingleExperiment`, which says how rows are pooled, with names. Needs pandas, the extra
+    `SingleExperiment` (see there for how rows are pooled) with names. Needs pandas, the extra
     `frames`.
 
     A minimised outcome keeps its sign everywhere: in `tell`, in predictions and risks, in the
-    thresholds of `constraints` and in `reference_point`. Its bad tail is the one of large values.
+    thresholds of `constraints` and in `reference_point`. Its bad tail is that of large values.
 
-    All that a DataFrame holds is checked before anything is computed. A row without a reading is an
-    evaluation that failed; a row without a setting or a context is no evaluation. Both are kept in
-    `data`, and `unused` lists them.
+    The whole DataFrame is checked before anything is computed. A row without a reading is a failed
+    evaluation; a row without a setting or a context is not an evaluation. Both are kept in `data`,
+    and `unused` lists them.
 
     Args:
-        parameters: What you set, by name: `(low, high)`, `(low, high, step)` (integers if `low` and
-            `step` are whole), or a list of labels, whose order has no meaning. Or a DataFrame
-            of numbers, the settings that there are, for a strategy of a finite domain; its index
-            names them.
-        outcomes: What you measure, by name: `"maximize"` or `"minimize"`, or None for what is only
-            watched, such as an outcome of constraints alone, or one sought above a level. The
-            objective is the first.
-        strategy: What makes the strategy, such as `rahbo`, called as
-            `strategy(box, seed, **options)`, or with the domain `|D| x d`.
-        contexts: What is noted with the outcome and not set, by name: `(low, high)`, or a list of
-            labels in the order of their codes. Its distribution is learnt, unless `options` have
-            an `environment`.
+        parameters: The settings, by name: `(low, high)`, `(low, high, step)` (integers if `low` and
+            `step` are whole), or a list of labels, whose order has no meaning. Or a DataFrame of
+            numbers with all settings, for a strategy on a finite domain; its index names them.
+        outcomes: The outcomes, by name: `"maximize"` or `"minimize"`, or None for an outcome that
+            is neither, such as one in a constraint only, or one of a level set. The objective is
+            the first.
+        strategy: The strategy's constructor, such as `rahbo`, called as `strategy(box, seed,
+            **options)`, or with the domain `|D| x d`.
+        contexts: The contexts, noted with the outcome but not set, by name: `(low, high)`, or a
+            list of labels in the order of their codes. Its distribution is learnt, unless `options`
+            have an `environment`.
         units: Units of columns, by name, for messages.
         seed: Seed of every random draw.
         options: Further arguments of the strategy.
@@ -56,7 +55,7 @@ class FrameExperiment:
         MissingExtraError: If pandas is not installed.
         UnsupportedError: If the strategy does not take categories or contexts, its points have
             other columns, or an option has a threshold whose sign would be wrong.
-        ValueError: If a column, an outcome or a unit is not described as it has to be.
+        ValueError: If the description of a column, an outcome or a unit is invalid.
 
     Example:
         >>> import pandas as pd
@@ -102,12 +101,12 @@ class FrameExperiment:
 
     @property
     def data(self) -> Any:
-        r"""All rows that were told, in their order and as they were told."""
+        r"""All told rows, unchanged and in order."""
         return self._pandas.DataFrame(self._rows)
 
     @property
     def unused(self) -> Any:
-        r"""The rows of `data` that no model learns from, a Series of what each one lacks."""
+        r"""The rows of `data` that no model uses, as a Series of what each one lacks."""
         missing, outcomes, lacks = self.data.isna(), set(self._layout.signs), {}
         for row, absent in missing[missing.any(axis=1)].iterrows():
             names = absent.index[absent].tolist()
@@ -121,8 +120,8 @@ class FrameExperiment:
         Asking again before the next `tell` gives the same settings.
 
         Args:
-            batch_size: How many, of the initial design at most what is left. Default: all that is
-                left of the initial design, and later the strategy's own.
+            batch_size: The number of points; during the initial design, at most the rest of it.
+                Default: the rest of the initial design, and later the strategy's batch size.
 
         Raises:
             ValueError: If `batch_size` is below 1.
@@ -133,20 +132,20 @@ class FrameExperiment:
         return self._frame(asked)
 
     def tell(self, frame: Any) -> None:
-        r"""Records readings, one per row; nothing is changed if they are refused.
+        r"""Record readings, one per row; if they are refused, nothing is changed.
 
         Args:
             frame: A DataFrame with the columns of all parameters, contexts and outcomes, in any
-                order. Rows with equal settings are readings of one point. What is missing stays
+                order. Rows with equal settings are readings of one point. Leave missing entries
                 empty.
 
         Warns:
             InputDataWarning: If a row lacks a setting or a context.
 
         Raises:
-            InputDataError: If a column is missing, unknown or there twice, a label is unknown, a
-                number is outside its range or off its step, or a reading is not a number; or if
-                the readings are of no use to the method.
+            InputDataError: If a column is missing, unknown or duplicated, a label is unknown, a
+                number is outside its range or off its step, or a reading is not a number; or if the
+                method cannot use the readings.
             TypeError: If it is not a DataFrame.
         """
         layout = self._layout
@@ -174,10 +173,10 @@ class FrameExperiment:
         r"""Predict the outcomes of settings, with nominal 95 % intervals.
 
         For an outcome `y` the columns are `y_mean`, `y_lower` and `y_upper`, of the mean of many
-        readings, and `y_noise`, the standard deviation of one reading; if the noise is learnt
-        from point to point also `y_noise_lower` and `y_noise_upper`. If there are contexts and the
-        frame has no column of them, what is predicted is the risk over them: `y_risk`,
-        `y_risk_lower` and `y_risk_upper`.
+        readings, and `y_noise`, the standard deviation of one reading; if the noise is learnt from
+        point to point also `y_noise_lower` and `y_noise_upper`. If there are contexts and the frame
+        has no context columns, the prediction is the risk over them: `y_risk`, `y_risk_lower` and
+        `y_risk_upper`.
 
         Args:
             frame: A DataFrame with the columns of all parameters, and of all contexts or none.
@@ -187,7 +186,7 @@ class FrameExperiment:
             A DataFrame with the same index.
 
         Raises:
-            InputDataError: If a column or a value is not as it has to be.
+            InputDataError: If a column or a value is invalid.
             UnsupportedError: If the method has no model.
             ValueError: If the initial design is not complete.
         """
@@ -216,7 +215,8 @@ class FrameExperiment:
 
         One row; of several objectives a set of compromises, one per row. For an objective `y` the
         columns are `y_risk`, what the strategy optimises, and the ends of its nominal 95 %
-        interval, `y_risk_lower` and `y_risk_upper`. A strategy without a model has none of them.
+        interval, `y_risk_lower` and `y_risk_upper`. A strategy without a model returns none of
+        them.
 
         Raises:
             ValueError: If the initial design is not complete.
@@ -231,7 +231,7 @@ class FrameExperiment:
         return self._frame(X).assign(**risks)
 
     def classify(self) -> Any:
-        r"""Which settings of a list are above the level that is sought.
+        r"""Classify the listed settings as above or below the level.
 
         Returns:
             A DataFrame of the settings; for an outcome `y` with the columns `y_class`, which is
@@ -239,7 +239,7 @@ class FrameExperiment:
             several levels: `y_class_0` and so on.
 
         Raises:
-            UnsupportedError: If the method seeks no level set.
+            UnsupportedError: If the method does not look for a level set.
             ValueError: If the initial design is not complete.
         """
         self._view()
@@ -258,7 +258,7 @@ class FrameExperiment:
         return table
 
     def state_dict(self) -> dict[str, Any]:
-        r"""All that is needed to continue, and what the experiment was built with, as JSON."""
+        r"""The state needed to continue, with the arguments of the experiment, as JSON."""
         missing = self.data.isna()
         return {
             "columns": self._described(),
@@ -271,10 +271,10 @@ class FrameExperiment:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        r"""Continues from the state of an experiment that was built with the same arguments.
+        r"""Continue from the state of an experiment with the same arguments.
 
         Raises:
-            ValueError: If it was built with others; nothing is changed then.
+            ValueError: If the arguments differ; then nothing is changed.
         """
         try:
             columns, asked, inner = (state[name] for name in ("columns", "asked", "experiment"))
@@ -324,7 +324,7 @@ class FrameExperiment:
         return {f"{name}{end}": values.tolist() for end, values in named.items()}
 
     def _frame(self, X: Tensor) -> Any:
-        r"""Points as a DataFrame; with their labels, if all of them are of a list of settings."""
+        r"""Points as a DataFrame, with the labels of the listed settings if all are listed."""
         frame, domain = self._pandas.DataFrame(self._layout.values(X)), self._layout.domain
         if domain is not None:
             same = (X[:, : domain.shape[-1]].unsqueeze(-2) == domain).all(dim=-1)

@@ -30,13 +30,13 @@ _SUFFIXES = (
 
 @dataclass(frozen=True)
 class FrameLayout:
-    r"""Named columns, and how they stand in the points and the outcomes of a strategy.
+    r"""Named columns and their places in a strategy's points and outcomes.
 
     Args:
         parameters: What is set.
-        contexts: What is noted with the outcome and not set.
+        contexts: The contexts, noted with the outcome but not set.
         signs: -1 for an outcome that is minimised, since strategies maximise; otherwise 1.
-        domain: The settings that there are, `|D| x d`; None for a box of them.
+        domain: The list of settings, `|D| x d`; None for a box.
     """
 
     parameters: tuple[NamedColumn, ...]
@@ -56,7 +56,7 @@ class FrameLayout:
 
         Raises:
             InputDataError: If a list of settings has a value that is not a number.
-            ValueError: If a column, an outcome or a unit is not described as it has to be.
+            ValueError: If the description of a column, an outcome or a unit is invalid.
         """
         if hasattr(parameters, "columns") and hasattr(parameters, "index"):
             named, domain = _listed_settings(parameters, units)
@@ -95,7 +95,7 @@ class FrameLayout:
 
     @property
     def space(self) -> Box | Tensor:
-        r"""What a strategy is built with: a box, or the domain `|D| x d`."""
+        r"""The strategy's space: a box, or the domain `|D| x d`."""
         if self.domain is not None:
             return self.domain
         bounds = torch.tensor([each.bounds for each in self.parameters], dtype=torch.double)
@@ -110,7 +110,7 @@ class FrameLayout:
     def strategy(
         self, make: Callable[..., Strategy], seed: int, options: Mapping[str, Any]
     ) -> Strategy:
-        r"""The strategy, with the options in its own signs and with the contexts.
+        r"""The strategy, with its contexts and with the options in its own signs.
 
         Raises:
             UnsupportedError: If it does not fit the columns.
@@ -138,7 +138,7 @@ class FrameLayout:
         return made
 
     def _signed(self, name: str, value: Any) -> Any:
-        r"""An option whose thresholds are in the user's signs, in those of the strategy."""
+        r"""An option with its thresholds converted from the user's signs to the strategy's."""
         signs = list(self.signs.values())
         minimized = [outcome for outcome, sign in self.signs.items() if sign < 0]
         if not minimized:
@@ -163,7 +163,7 @@ class FrameLayout:
     def _with_contexts(
         self, make: Callable[..., Strategy], options: dict[str, Any]
     ) -> dict[str, Any]:
-        r"""The options, with the bounds of contexts whose distribution is to be learnt."""
+        r"""The options, with bounds for contexts whose distribution is learnt."""
         if not self.contexts or options.keys() & {"environment", "context_bounds"}:
             return options
         for each in self.contexts:
@@ -184,7 +184,7 @@ class FrameLayout:
         )
 
     def check_contexts(self, frame: Any, X: Tensor, space: Any) -> None:
-        r"""Raises unless every context can occur in the distribution that is known.
+        r"""Raise an error unless every context can occur in the known distribution.
 
         Args:
             frame: The rows of the points.
@@ -219,7 +219,7 @@ class FrameLayout:
         return y.squeeze(-1) if len(signs) == 1 else y
 
     def values(self, X: Tensor) -> dict[str, list[Any]]:
-        r"""What points `n x d` stand for, by name; their columns may be the first ones alone."""
+        r"""The named values of points `n x d`, which may have only the first columns."""
         named = zip(self.columns, X.mT.tolist(), strict=False)
         return {each.name: [each.value(code) for code in codes] for each, codes in named}
 

@@ -1,4 +1,4 @@
-r"""What a loop has asked for and observed, and the part of it that a method sees."""
+r"""The record of a loop's points and outcomes, and the part that a method sees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class History:
         X: The rows, `R x n x d`; NaN where a replicate took no part.
         Y: Their outcomes, `R x n x k x m`; NaN marks a missing repeat.
         rounds: The round of each row, `n`.
-        recorded: What the method recorded of each row, `R x n`; NaN where it recorded nothing.
+        recorded: The method's record of each row, `R x n`; NaN if there is none.
 
     Example:
         >>> from botorch_risk.strategies import random_search
@@ -50,7 +50,7 @@ class History:
         like: Tensor,
         num_outcomes: int = 1,
     ) -> History:
-        r"""No rows yet, in the dtype and on the device of a tensor."""
+        r"""An empty history in the dtype and on the device of a tensor."""
         num_replicates = len(seeds)
         return cls(
             tuple(seeds),
@@ -85,7 +85,7 @@ class History:
 
     @property
     def has_outcome(self) -> Tensor:
-        r"""Which rows have an outcome, `R x n`: any of them, if there are several."""
+        r"""Which rows have any outcome, `R x n`."""
         return self.observed.any(dim=-1)
 
     @property
@@ -100,7 +100,7 @@ class History:
 
     @property
     def num_readings(self) -> Tensor:
-        r"""How many readings of the first outcome each row has, `R x n`."""
+        r"""The number of readings of the first outcome in each row, `R x n`."""
         return self.Y[..., 0].isfinite().sum(dim=-1)
 
     def append(self, X: Tensor, Y: Tensor) -> History:
@@ -127,7 +127,7 @@ class History:
             Y: Their readings, `R x len(rows) x k x m`; NaN marks what is missing.
 
         Returns:
-            As if the readings had come with the first ones.
+            The readings count as if they had come with the first ones.
         """
         index = list(rows)
         readings = torch.cat([self.Y[:, index], Y], dim=-2)
@@ -165,7 +165,7 @@ class History:
         r"""The rows that have an outcome, `R x n' x d`, and their outcomes `R x n' x k`.
 
         Raises:
-            ValueError: If the replicates have different numbers of them.
+            ValueError: If their number differs between replicates.
         """
         both = rows_where(torch.cat([self.X, self.Y[..., 0]], dim=-1), self.has_outcome)
         return both[..., : self.X.shape[-1]], both[..., self.X.shape[-1] :]
@@ -174,19 +174,19 @@ class History:
         r"""The rows in which one outcome was observed, `R x n' x d`, and its means `R x n' x 1`.
 
         Raises:
-            ValueError: If the replicates have different numbers of them.
+            ValueError: If their number differs between replicates.
         """
         observed = self.observed[..., outcome]
         Y = self.Y[..., outcome].nanmean(dim=-1, keepdim=True)
         return rows_where(self.X, observed), rows_where(Y, observed)
 
     def streams(self, purpose: str, *more: int) -> list[int]:
-        r"""A seed per replicate for something that is drawn in the next round."""
+        r"""A seed per replicate for a draw in the next round."""
         return [derive_seed(seed, purpose, self.round, *more) for seed in self.seeds]
 
 
 def rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
-    r"""The chosen rows `R x n'` x ... of `R x n` x ..., equally many of each replicate.
+    r"""The chosen rows `R x n'` x ... of `R x n` x ..., the same number for each replicate.
 
     Raises:
         ValueError: If the numbers differ.
@@ -202,6 +202,6 @@ def rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
 
 
 def _with_repeats(Y: Tensor, num_repeats: int) -> Tensor:
-    r"""Outcomes `R x n x k x m` with NaN in the place of further repeats."""
+    r"""Outcomes `R x n x k x m`, padded with NaN to more repeats."""
     missing = Y.new_full((*Y.shape[:-2], num_repeats - Y.shape[-2], Y.shape[-1]), torch.nan)
     return torch.cat([Y, missing], dim=-2)

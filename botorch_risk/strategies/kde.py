@@ -1,4 +1,4 @@
-r"""SBO-KDE, DRBO-KDE and DRBO-MMD: contexts whose distribution is learnt as they are observed.
+r"""SBO-KDE, DRBO-KDE and DRBO-MMD: the distribution of contexts is learnt from observations.
 
 Each is `risk_search` with the environment and the risk of the acquisition function of the same
 name. `ask` returns decisions; `tell` takes them with the contexts that they met in the last
@@ -149,14 +149,14 @@ def drbo_mmd(
 ) -> Strategy:
     r"""DRBO-MMD: the worst distribution in an MMD ball round the empirical one.
 
-    [Kirschner2020drbo]_ as used in Sec. 4 of [Huang2024kde]_. Contexts go to the nearest of about
-    `num_points` grid points. The radius of round t is
+    [Kirschner2020drbo]_ as used in Sec. 4 of [Huang2024kde]_. Contexts are assigned to the nearest
+    of about `num_points` grid points. The radius of round t is
 
         radius_scale * (2 + sqrt(2 log(1 / gamma))) / sqrt(t),  gamma = 0.1
 
-    With the default kernel of unit amplitude that is close to the pure worst case for many rounds,
-    so the kernel and the scale are arguments (the paper states neither). For the other arguments
-    see `risk_kde`.
+    With the default kernel of unit amplitude this is close to the pure worst case for many rounds,
+    so kernel and scale are arguments (the paper states neither). For the other arguments see
+    `risk_kde`.
 
     Args:
         num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with

@@ -1,4 +1,4 @@
-r"""Choose the reading after which the best recommendation is worth most."""
+r"""Choose the reading that is expected to improve the recommendation most."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +18,13 @@ from botorch_risk.strategies.environment_risk import Turn
 
 @dataclass(frozen=True)
 class LargestKnowledgeGradient:
-    r"""The decision, with its w if that is chosen, of the largest `LogRiskKnowledgeGradient`.
+    r"""The decision, with w if that is chosen, with the largest `LogRiskKnowledgeGradient`.
 
-    Compared are the decisions that are likely to be recommended among the evaluated ones and
-    random ones.
+    It compares those evaluated and random decisions that are likely to be recommended.
 
     Args:
-        num_compared: How many decisions are compared, an even number.
-        num_candidates: How many random decisions they are chosen from.
+        num_compared: The number of compared decisions, even.
+        num_candidates: The number of random decisions they are chosen from.
         num_samples: Antithetic samples for the expected risks, an even number.
 
     Raises:

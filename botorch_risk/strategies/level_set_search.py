@@ -1,4 +1,4 @@
-r"""Which decisions have a risk above a level: classify them in as few readings as possible."""
+r"""Classify decisions by whether their risk is above a level, with as few readings as possible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Criterion = Literal["classified", "straddle"]
 
 @dataclass(frozen=True)
 class ReadingOfClasses:
-    r"""The reading that says most of which decisions of a list have a risk above a level.
+    r"""The reading that is most informative about which listed decisions have a risk above a level.
 
     Args:
         goals: The levels.
@@ -35,9 +35,9 @@ class ReadingOfClasses:
             expected to classify, `ExpectedClassification`; `"straddle"` chooses the decision whose
             interval reaches farthest across a level, then the value of W whose reading most reduces
             the variance of its risk.
-        confidence: With what probability a decision is in its class.
-        num_compared: How many decisions the look ahead is about, those whose class is least
-            certain; it chooses among the same ones.
+        confidence: The probability with which a decision belongs to its class.
+        num_compared: The number of decisions in the look-ahead, those with the least certain class;
+            it chooses among the same ones.
         num_samples: Joint samples of the outcomes over W, for the moments of the risks.
 
     Raises:
@@ -129,11 +129,11 @@ class ReadingOfClasses:
 
 @dataclass(frozen=True)
 class ClassifyRisk(ReportedMethod):
-    r"""A method whose answer is which decisions of a list have a risk above a level.
+    r"""A method that classifies listed decisions by whether their risk is above a level.
 
     Args:
         report: An `EnvironmentRisk` that chooses by `classes`.
-        classes: What is classified, and how sure that has to be.
+        classes: The classes and their required confidence.
     """
 
     classes: ReadingOfClasses
@@ -167,15 +167,15 @@ def level_set_search(
         {x: risk(f(x, W)) > h}
 
     `strategy.classify()` says which decisions are above and below with the stated confidence, which
-    are not known yet, and how probable it is that each is above. Any risk measure: with
-    `ShareAbove(h)` the set of decisions that are reliable on a share of the days, with
-    `ShareAbove(h, under=TotalVariationBall(radius))` whatever the distribution within the radius,
-    the measure of [Inatsu2021drlse]_. `strategy.recommend()` is the listed decision of the best
-    risk.
+    are still unknown, and each one's probability of being above. Any risk measure works: with
+    `ShareAbove(h)` the result is the set of decisions that are reliable on a share of the days;
+    with `ShareAbove(h, under=TotalVariationBall(radius))`, the measure of [Inatsu2021drlse]_, they
+    are so for every distribution within the radius. `strategy.recommend()` is the listed decision
+    with the best risk.
 
     Args:
-        decisions: The list of them, `N x d_x`; or a `Box`, for which `num_points` points of a
-            Sobol sequence stand. The risk of any other decision: `risk_samples`.
+        decisions: The list of decisions, `N x d_x`; or a `Box`, represented by `num_points` points
+            of a Sobol sequence. The risk of any other decision: `risk_samples`.
         seeds: One seed per replicate.
         environment: The distribution of W, or of the perturbation of the decision.
         risk_measure: Larger is better.
@@ -184,16 +184,16 @@ def level_set_search(
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
         criterion: How readings are chosen, as in `ReadingOfClasses`.
-        confidence: With what probability a decision is in its class.
-        num_points: How many points stand for a box.
-        num_compared: How many decisions the look ahead is about.
+        confidence: The probability with which a decision belongs to its class.
+        num_points: The number of points that represent a box.
+        num_compared: The number of decisions in the look-ahead.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `EnvironmentRisk`, such as `model`.
 
     Raises:
         TypeError: If a part is not an environment, a risk measure or a level.
-        UnsupportedError: If w is to be chosen although its distribution is learnt.
+        UnsupportedError: If w is chosen although its distribution is learnt.
         ValueError: If a number is out of its range.
 
     Example:

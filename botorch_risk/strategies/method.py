@@ -1,4 +1,4 @@
-r"""The method of a strategy: what it believes, what it proposes, what it keeps."""
+r"""The method of a strategy: its belief, its proposals and its state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from botorch_risk.strategies.space import Space
 
 @dataclass(frozen=True)
 class Classification:
-    r"""Which points of a finite domain are above a level, one row per replicate.
+    r"""The classes of the points of a finite domain, one row per replicate.
 
     A `SingleExperiment` gives one row, `|D|`.
 
@@ -37,8 +37,8 @@ class Classification:
         high: `R x |D|`, the points whose lower bound was above the level.
         low: `R x |D|`, the points whose upper bound was below the level.
         unclassified: `R x |D|`, all others.
-        probability: `R x |D|` posterior probabilities that `f` is at or above the level. A level
-            that is a share of the unknown maximum is that share of the largest posterior mean.
+        probability: `R x |D|` posterior probabilities that `f` is at or above the level. If the
+            level is a share of the unknown maximum, it is that share of the largest posterior mean.
     """
 
     high: Tensor
@@ -51,8 +51,8 @@ class Classification:
         r"""Combine the sets with the posterior's probabilities.
 
         Args:
-            goal: Says what the level is.
-            sets: The points that may still be of interest, the high and the low ones, `R x |D|`.
+            goal: Defines the level.
+            sets: The unclassified, high and low points, `R x |D|`.
             posterior: Over the domain, of `R` replicates.
         """
         _, high, low = sets
@@ -67,7 +67,7 @@ class Classification:
     def joined(
         cls, parts: Sequence[tuple[list[int], Classification]], num_replicates: int
     ) -> Classification:
-        r"""Joins the classifications of some replicates into one of all.
+        r"""Join the classifications of some replicates into one of all.
 
         Replicates without an outcome have no high and no low point, and NaN for probabilities.
         """
@@ -93,21 +93,20 @@ r"""What a method keeps beyond the data: tensors with one row a replicate."""
 
 @dataclass(frozen=True)
 class View:
-    r"""What a method sees: replicates that it can treat as one batch.
+    r"""The view of a method: replicates that it can treat as one batch.
 
-    A method never meets a replicate that lacks an outcome altogether, and unless it groups
-    replicates otherwise (`Method.group_by`), all that it sees have equally many rows with each
-    outcome.
+    A method never sees a replicate without any outcome, and unless it groups replicates differently
+    (`Method.group_by`), all of them have the same number of rows with each outcome.
 
     Args:
         space: What a point is.
         history: All rows of these replicates, NaN where something is missing.
-        state: What the method keeps of these replicates, tensors `R x ...`.
-        batch_size: The number q of points that are to be proposed.
-        method: The method, which makes `belief`.
-        previous: What it believed of the same replicates before the last rows came, if known.
-            `believe` may use it up.
-        fits: Where the fits of `belief` ended, by their names; `fit` fills it.
+        state: The method's state for these replicates, tensors `R x ...`.
+        batch_size: The number q of points to propose.
+        method: The method, which computes `belief`.
+        previous: Its belief about the same replicates before the last rows, if known. `believe` may
+            modify it.
+        fits: The ends of the fits of `belief`, by name; `fit` fills it.
     """
 
     space: Any
@@ -129,7 +128,9 @@ class View:
 
     @cached_property
     def complete(self) -> tuple[Tensor, Tensor]:
-        r"""The rows with an outcome, `R x n x d`, and the repeats of the first one, `R x n x k`."""
+        r"""The rows with an outcome, `R x n x d`, and the repeats of the first outcome, `R x n x
+        k`.
+        """
         return self.history.complete()
 
     @property
@@ -149,28 +150,27 @@ class View:
 
     @property
     def recorded(self) -> Tensor:
-        r"""What was recorded of these rows, `R x n`."""
+        r"""The record of these rows, `R x n`."""
         return rows_where(self.history.recorded, self.history.has_outcome)
 
     @cached_property
     def belief(self) -> Any:
-        r"""What the method believes, worked out when it is first needed."""
+        r"""The method's belief, computed when first needed."""
         return self.method.believe(self)
 
     @property
     def known_belief(self) -> Any:
-        r"""The belief if it has been worked out, else the belief before the last rows."""
+        r"""The belief if it has been computed, else the belief before the last rows."""
         return vars(self).get("belief", self.previous)
 
     def fit(self, name: str, model: Any, fit: Callable[..., FitResult] | None = None) -> bool:
-        r"""Fits a model to all data so far, from where the fit of the belief before ended.
-
-        Where it ended is in the state of a method that `keeps_fits`; other methods fit afresh.
+        r"""Fit a model to all data so far, from the end of the previous belief's fit. A method that
+        `keeps_fits` has this end in its state; other methods fit from the defaults.
 
         Args:
-            name: Names the model among the models of the method.
+            name: The name of the model among the method's models.
             model: The model, which is fitted in place.
-            fit: How, with a `previous` as of `fit_exact_gp`, which it is by default.
+            fit: The function that fits, with an argument `previous`; `fit_exact_gp` by default.
 
         Returns:
             Whether no replicate failed.
@@ -182,20 +182,20 @@ class View:
         return not result.has_failed
 
     def renewed(self, history: History, state: State) -> View:
-        r"""The view with what was recorded and learnt of the same data; a belief stays."""
+        r"""The view with the records and the state from the same data; the belief is kept."""
         view = replace(self, history=history, state=state)
         if "belief" in vars(self):
             vars(view)["belief"] = self.belief
         return view
 
     def of_batch_size(self, batch_size: int) -> View:
-        r"""The view with the same belief, for another number of points."""
+        r"""The view with the same belief and another number of points."""
         view = replace(self, batch_size=batch_size)
         vars(view)["belief"] = self.belief
         return view
 
     def of(self, replicates: Sequence[int], method: Method | None = None) -> View:
-        r"""The view of some of these replicates, for another method if wanted."""
+        r"""The view of some of these replicates, optionally for another method."""
         index = list(replicates)
         state = {name: value[index] for name, value in self.state.items()}
         history = self.history.of(index)
@@ -206,7 +206,7 @@ class View:
     def continued(self, replicates: Sequence[int], method: Method) -> View:
         r"""The view of some of these replicates for an inner method, with its belief.
 
-        Its fits begin where the state says that they ended, and count as this view's own.
+        Its fits continue from the ends in the state, and count as this view's own.
         """
         inner = self.of(replicates, method)
         old = {name: value for name, value in self.state.items() if name.startswith(_FIT)}
@@ -225,10 +225,11 @@ r"""Groups of replicates, each with what the method sees of it."""
 
 
 class Method(ABC):
-    r"""How a strategy chooses its points.
+    r"""A strategy's rule for choosing points.
 
-    A method is an immutable record of its arguments. What it works out from the data is its belief,
-    which is a function of the view and never saved; what it needs beyond the data is its state.
+    A method is an immutable record of its arguments. Everything computed from the data is its
+    belief, a function of the view that is never saved; everything needed beyond the data is its
+    state.
 
     Example:
         >>> from botorch_risk.strategies import Box, Strategy
@@ -253,7 +254,7 @@ class Method(ABC):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""Whether the state keeps where the fits of a belief ended, for the next ones to start."""
+        r"""Whether the state keeps the ends of a belief's fits as starts of the next ones."""
         return False
 
     def start(self, space: Space, num_replicates: int) -> State:
@@ -265,13 +266,13 @@ class Method(ABC):
         return {}
 
     def check(self, history: History) -> None:  # noqa: B027 most methods take any outcomes
-        r"""Raises if outcomes that have just been observed are of no use to the method."""
+        r"""Raise an error if the method cannot use the outcomes just observed."""
 
     def group_by(self, history: History) -> Tensor:
         r"""Numbers `R x j`; replicates with the same ones are one batch.
 
-        Here, the number of rows with an outcome and of rows that were evaluated at all; of several
-        outcomes, the number of rows with each of them too.
+        Here, the numbers of rows with an outcome and of evaluated rows; with several outcomes, also
+        the number of rows with each of them.
         """
         evaluated = history.X.isfinite().all(dim=-1)
         counts = [history.has_outcome.sum(dim=-1), evaluated.sum(dim=-1)]
@@ -280,7 +281,7 @@ class Method(ABC):
         return torch.stack(counts, dim=-1)
 
     def believe(self, view: View) -> Any:
-        r"""What the data say, such as a fitted model."""
+        r"""The belief from the data, such as a fitted model."""
         return None
 
     @abstractmethod
@@ -288,7 +289,7 @@ class Method(ABC):
         r"""The asked rows of the next round, `R x q x d_asked`."""
 
     def record(self, view: View, rows: Tensor) -> Tensor | None:
-        r"""What is to be remembered of new rows `R x q x d` by the view that chose them.
+        r"""The record of new rows `R x q x d` by the view that chose them.
 
         Returns:
             `R x q`, or None; it stays in `History.recorded`.
@@ -307,10 +308,10 @@ class Method(ABC):
         """
 
     def classify(self, view: View) -> Classification:
-        r"""Which points are above the level that is sought, `R x |D|`.
+        r"""The classes of the points of the domain, `R x |D|`.
 
         Raises:
-            UnsupportedError: If no level set is sought, as by most methods.
+            UnsupportedError: If the method does not look for a level set, as most do not.
         """
         raise UnsupportedError(
             f"Expected a strategy for a level set, such as `truvar(..., goal=LevelSet(0.5))`. Got "
@@ -344,10 +345,10 @@ class Method(ABC):
         return Interval(*(each[..., :1] for each in self.predict(view, X).outcome))
 
     def regret(self, view: View) -> Tensor:
-        r"""Samples of how much better a decision there may be than the recommendation, `R x S`.
+        r"""Samples of the recommendation's regret, `R x S`.
 
         Raises:
-            UnsupportedError: If the method has no model of the risk, as most.
+            UnsupportedError: If the method has no model of the risk, as most do not.
         """
         raise UnsupportedError(
             f"Expected a strategy that seeks a risk, such as `risk_search(...)`. Got {self!r}."
@@ -409,11 +410,11 @@ class ReportedMethod(Method):
 
 
 def fits_of(views: Views, state: State, num_replicates: int) -> State:
-    r"""Where the fits of what is believed ended, as a part of the state.
+    r"""The ends of the belief's fits, as a part of the state.
 
     Args:
-        views: The views, whose beliefs are worked out.
-        state: The state so far, whose fits stay for replicates without a view.
+        views: The views, with their beliefs computed.
+        state: The state so far, whose fits are kept for replicates without a view.
         num_replicates: The number R of all replicates.
     """
     kept: State = {name: value for name, value in state.items() if name.startswith(_FIT)}
@@ -425,7 +426,7 @@ def fits_of(views: Views, state: State, num_replicates: int) -> State:
 
 
 def with_rows(state: State, replicates: list[int], part: State, num_replicates: int) -> State:
-    r"""The state with the part of some replicates; the others have 0 where they had nothing."""
+    r"""The state with the part of some replicates; other replicates without a state get 0."""
     whole = dict(state)
     for name, value in part.items():
         old = state.get(name, value.new_zeros(num_replicates, *value.shape[1:]))

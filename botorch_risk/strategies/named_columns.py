@@ -1,4 +1,4 @@
-r"""Named columns of a DataFrame: what they may hold, and the numbers that stand for it."""
+r"""Named columns of a DataFrame: their allowed values, and the numbers that encode these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NamedColumn:
         lower: The least number.
         upper: The largest number.
         step: The step from `lower` to `upper`; None if any number is allowed.
-        labels: What takes the place of numbers, without an order.
+        labels: Labels instead of numbers, without an order.
         unit: The unit of the numbers, for messages.
     """
 
@@ -38,7 +38,7 @@ class NamedColumn:
     def of(cls, name: str, values: Any, unit: str = "") -> NamedColumn:
         r"""A column from a tuple `(low, high)` or `(low, high, step)`, or from a list of labels.
 
-        A list of numbers is neither: it may be meant as a range, as steps or as codes.
+        A list of numbers is refused, as it could mean a range, steps or codes.
 
         Raises:
             ValueError: If the values are none of these.
@@ -77,12 +77,12 @@ class NamedColumn:
 
     @property
     def _stands_for_itself(self) -> bool:
-        r"""Whether no step is counted: of any number, and of all the integers in a range."""
+        r"""Whether steps are not counted: for any number, and for all integers in a range."""
         return self.step is None or (self.is_whole and self.step == 1)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        r"""The least and the largest of the numbers that a strategy sees."""
+        r"""The smallest and the largest number that a strategy sees."""
         if self._stands_for_itself or self.step is None:
             return self.lower, self.upper
         return 0.0, float(round((self.upper - self.lower) / self.step))
@@ -111,7 +111,7 @@ class NamedColumn:
         return float(round(number) if self._stands_for_itself else round(steps))
 
     def value(self, code: float) -> Any:
-        r"""The value that a number of a strategy stands for."""
+        r"""The value encoded by a strategy's number."""
         if self.labels:
             return self.labels[round(code)]
         if self.step is None:
@@ -140,8 +140,8 @@ def numbers_of(frame: Any, name: str) -> list[float]:
     r"""The readings of a column of a DataFrame, NaN where one is missing.
 
     Raises:
-        InputDataError: If a reading is not a finite number. Of text it names what cannot be read,
-            rather than the numbers that became text because of it.
+        InputDataError: If a reading is not a finite number. For text, the error names the
+            unreadable entry, not the numbers that became text because of it.
     """
     rows = list(values_of(frame, name))
     read = [math.nan if missing else _number(value) for _, value, missing in rows]
@@ -155,22 +155,23 @@ def numbers_of(frame: Any, name: str) -> list[float]:
 
 
 def told_values(frame: Any, name: str) -> list[Any]:
-    r"""The values of a column as plain ones of Python, which JSON knows; None where missing."""
+    r"""The values of a column as plain Python values for JSON; None where missing."""
     rows = values_of(frame, name)
     return [None if missing else _plain(value) for _, value, missing in rows]
 
 
 def values_of(frame: Any, name: str) -> Iterable[tuple[Any, Any, bool]]:
-    r"""The label of each row, its value in a column, and whether that is missing."""
+    r"""The label of each row, its value in a column, and whether the value is missing."""
     column = frame[name]
     return zip(frame.index, column.tolist(), column.isna().tolist(), strict=True)
 
 
 def check_names(frame: Any, expected: Sequence[str], allowed: Sequence[str] = ()) -> None:
-    r"""Raises unless a DataFrame has columns of all expected names, and no other but the allowed.
+    r"""Raise an error unless a DataFrame has all expected columns and, apart from allowed ones, no
+    others.
 
     Raises:
-        InputDataError: If a name is missing, unknown or there twice.
+        InputDataError: If a name is missing, unknown or duplicated.
         TypeError: If it is not a DataFrame.
     """
     if not (hasattr(frame, "columns") and hasattr(frame, "index")):
@@ -187,7 +188,7 @@ def check_names(frame: Any, expected: Sequence[str], allowed: Sequence[str] = ()
 
 
 def _number(value: Any) -> float | None:
-    r"""A finite number, or None; neither truth values nor text are numbers."""
+    r"""A finite number, or None; booleans and text are not numbers."""
     if isinstance(value, bool | np.bool_ | str | bytes):
         return None
     try:

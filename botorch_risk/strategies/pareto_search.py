@@ -1,4 +1,4 @@
-r"""Maximises the risks of several objectives at once: the set of the best compromises."""
+r"""Maximise the risks of several objectives at once: find the set of best compromises."""
 
 import math
 import warnings
@@ -52,7 +52,7 @@ from botorch_risk.strategies.strategy import Strategy
 
 @dataclass(frozen=True)
 class ObjectiveRisks:
-    r"""What is believed of the risks of several objectives.
+    r"""The belief about the risks of several objectives.
 
     Args:
         model: The model of all outcomes, the objectives first.
@@ -78,7 +78,7 @@ class ObjectiveRisks:
         return torch.stack([bound.mean(X) for bound in self.bounds], dim=-1)
 
     def worst_slack(self, X: Tensor) -> Tensor | None:
-        r"""By how much the worst lower bound of a constraint exceeds its limit, `R x n`.
+        r"""The smallest excess of a constraint's lower bound over its limit, `R x n`.
 
         In standard deviations of the outcome; None without constraints.
         """
@@ -120,7 +120,7 @@ class ObjectiveRisksRecipe:
 
     @property
     def num_outcomes(self) -> int:
-        r"""The number of objectives and of further outcomes that constraints ask for."""
+        r"""The number of outcomes in the objectives and the constraints."""
         asked = [1 + each.outcome for each in self.constraints]
         return max(len(self.risk_measures), *asked, 0)
 
@@ -143,11 +143,10 @@ class ObjectiveRisksRecipe:
 
 @dataclass(frozen=True)
 class ParetoSearch(Method):
-    r"""Recommends the evaluated decisions that are Pareto optimal by the risks of the mean.
-
-    A decision that was evaluated several times counts once. With constraints, the decisions are
-    those that meet them with confidence; if no decision does, it is the one whose worst bound
-    misses least, in standard deviations of the outcome, and a warning says so.
+    r"""Recommends the evaluated decisions that are Pareto optimal in the risks of the mean. A
+    decision that was evaluated several times counts once. With constraints, the decisions are those
+    that meet them with confidence; if no decision does, it is the one whose worst bound misses
+    least, in standard deviations of the outcome, and a warning says so.
 
     Args:
         search: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.
@@ -160,11 +159,11 @@ class ParetoSearch(Method):
 
     @property
     def num_outcomes(self) -> int:
-        r"""The number of objectives and of further outcomes that constraints ask for."""
+        r"""The number of outcomes in the objectives and the constraints."""
         return self.search.num_outcomes
 
     def start(self, space: Any, num_replicates: int) -> State:
-        r"""No state; raises if there are environments for other replicates."""
+        r"""No state; raises if the environments do not match the replicates."""
         return self.search.start(space, num_replicates)
 
     @property
@@ -207,7 +206,7 @@ def of_measures(
     num_restarts: int = 10,
     raw_samples: int = 256,
 ) -> ParetoSearch:
-    r"""The method that chooses rows in a given way and recommends a set by these risks.
+    r"""The method that chooses rows by a given rule and recommends a set by these risks.
 
     Args:
         risk_measures: One for each objective.
@@ -237,7 +236,7 @@ def pareto_optimal(X: Tensor, values: Tensor, slack: Tensor | None = None) -> Te
 
     Args:
         X: Decisions, `n x d_x`.
-        values: What is to be large, `n x m`; a decision with a NaN is not offered.
+        values: The values to maximise, `n x m`; a decision with a NaN is not offered.
         slack: `n`; if given, only decisions where it is not negative are offered, or the one where
             it is largest if there is none.
 
@@ -279,7 +278,7 @@ class HypervolumeImprovement:
     r"""BoTorch's qLogNEHVI of risks [Daulton2021nehvi]_, an `acquisition` of `pareto_search`.
 
     Args:
-        reference_point: A value of each risk; only what is above all of them counts.
+        reference_point: A value of each risk; only points above all of them count.
         num_samples: Samples of the risks.
 
     Raises:
@@ -352,10 +351,10 @@ def pareto_search(
         maximise   (risk_1(f_1(x, W)), ..., risk_m(f_m(x, W)))
         subject to risk_i(f_i(x, W)) >= threshold_i
 
-    By the expected gain in the hypervolume that the risks of the decisions dominate above a
-    reference point: BoTorch's qLogNEHVI [Daulton2021nehvi]_ on samples of the risks (`robust`),
-    replicate by replicate. It recommends the evaluated decisions that are Pareto optimal by the
-    risks of the posterior mean, `R x p x d_x`; see `ParetoSearch`.
+    It uses the expected gain in the hypervolume that the risks dominate above a reference point:
+    BoTorch's qLogNEHVI [Daulton2021nehvi]_ on samples of the risks (`robust`), replicate by
+    replicate. It recommends the evaluated decisions that are Pareto optimal by the risks of the
+    posterior mean, `R x p x d_x`; see `ParetoSearch`.
 
     The risk of each objective is taken by itself, as BoTorch's `IndependentCVaR` does; the
     multivariate value-at-risk of [Daulton2022mars]_, a set for each decision, is another risk.
@@ -369,9 +368,9 @@ def pareto_search(
             `ObservedContexts` if it is learnt.
         risk_measure: One measure for all objectives, or one for each; larger is better.
         num_objectives: How many. Default: as many as there are measures, 2 for a single one.
-        reference_point: A value of each risk, in its units; only what is above all of them counts.
+        reference_point: A value of each risk, in its units; only points above all of them count.
             Needed unless `acquisition` is given.
-        constraints: What has to hold, for outcomes of number 0, 1, and so on.
+        constraints: Constraints on outcomes, which are numbered from 0.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         acquisition: As in `risk_search`, for several outcomes.
@@ -379,14 +378,14 @@ def pareto_search(
         max_iterations: Iterations of the acquisition optimiser.
         w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,
             and it is observed with the outcomes.
-        value_rule: Which w is chosen for a decision, as in `risk_search`.
+        value_rule: The rule that chooses w for a decision, as in `risk_search`.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
 
     Raises:
         TypeError: If a part is not an environment or a risk measure.
-        UnsupportedError: If w is to be chosen although it perturbs the decision.
+        UnsupportedError: If w is chosen although it perturbs the decision.
         ValueError: If the numbers of measures, objectives and reference values do not match, or a
             number is out of its range.
 

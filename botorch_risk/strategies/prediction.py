@@ -1,4 +1,4 @@
-r"""Predictions with intervals: of outcomes, of the noise of a reading, and of a risk."""
+r"""Predictions with intervals, of outcomes, of the noise of a reading, and of a risk."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,13 +24,13 @@ class Interval(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    r"""What is predicted of m outcomes at n rows, in their units.
+    r"""The predictions of m outcomes at n rows, in their units.
 
     Attributes:
         outcome: The mean of the readings that a row would have, `R x n x m`.
         noise: The standard deviation of one reading around that mean, `R x n x m`.
-        noise_interval: Its lower and upper ends, `R x n x m` each; None where the noise is known or
-            one level is estimated, of which a model does not say how certain it is.
+        noise_interval: Its lower and upper ends, `R x n x m` each; None if the noise is known or is
+            one estimated level, whose uncertainty the model does not give.
     """
 
     outcome: Interval
@@ -65,7 +65,7 @@ def predict_risks(bounds: Sequence[RiskUpperConfidenceBound], X: Tensor) -> Inte
     r"""The expected risk of each objective, between quantiles of joint samples over W.
 
     Args:
-        bounds: The bound of each of p objectives, whose model, environment and measure count.
+        bounds: The bound of each of p objectives, for its model, environment and measure.
         X: Decisions, `R x n x d_x`.
 
     Returns:

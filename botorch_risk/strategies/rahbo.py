@@ -1,4 +1,4 @@
-r"""RAHBO: an objective of mean and noise, both learnt from repeats [Makarova2021rahbo]_."""
+r"""RAHBO: maximise mean minus noise variance, both learnt from repeats [Makarova2021rahbo]_."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -69,22 +69,22 @@ class MeanVarianceSearch(Method):
     r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
     Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in
-    the paper, or from all readings. Processes are fitted in closed form, all
-    replicates at once. It recommends the best evaluated point by a reporting rule, and records the
-    lower bound of each point in the model that chose it; the initial design is bounded by the first
-    model (Corollary 1.1 needs some bound).
+    the paper, or from all readings. Processes are fitted in closed form, all replicates at once. It
+    recommends the best evaluated point by a reporting rule, and records the lower bound of each
+    point under the model that chose it; the initial design uses the first model (Corollary 1.1
+    needs some bound).
 
     Args:
-        weights: How points are chosen and reported.
-        acquisition: From the model, the round from 1 and the weights to the acquisition function;
+        weights: The weights for choosing and reporting points.
+        acquisition: Maps the model, the round (from 1) and the weights to the acquisition function;
             RAHBO's if omitted.
         num_repeats: The number k of repeats at each point, at least 2 if the noise is learnt.
         rule: The reporting rule of `recommend`.
-        refit_every: After how many rounds the hyperparameters are fitted again; `None` keeps those
-            of the initial design, as in the paper's experiments.
+        refit_every: The number of rounds between fits of the hyperparameters; `None` keeps those of
+            the initial design, as in the paper's experiments.
         variance_link: The scale of the noise process; see `MeanVarianceGP`.
-        noise_evidence: What the noise is learnt from; see `MeanVarianceGP`. It is all readings as
-            long as no point has repeats.
+        noise_evidence: The evidence for the noise; see `MeanVarianceGP`. It is all readings as long
+            as no point has repeats.
         known_noise: The noise variance `... x d -> ... x 1` in the units of the bounds, if it is
             known (Eq. 9).
         min_noise_variance: Lower limit of the noise variance.
@@ -193,7 +193,7 @@ class MeanVarianceSearch(Method):
         return rows_at(view.decisions, chosen.row)
 
     def predict(self, view: View, X: Tensor) -> Prediction:
-        r"""By the processes of the mean and of the noise."""
+        r"""Predict by the processes of the mean and of the noise."""
         model, inputs = view.belief, view.space.unit(X)
         with torch.no_grad():
             outcome = normal_interval(*model.mean_marginals(inputs))
@@ -204,7 +204,9 @@ class MeanVarianceSearch(Method):
         return Prediction(outcome, noise, None if self.known_noise else (lower, upper))
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
-        r"""Mean minus weighted variance, between bounds that hold if those of both processes do."""
+        r"""Mean minus weighted variance, between bounds that are valid if those of both processes
+        are.
+        """
         weights = replace(self.weights, beta=INTERVAL_BETA, noise_beta=INTERVAL_BETA)
         bound, inputs = weights.lower(view.belief), view.space.unit(X)
         with torch.no_grad():
@@ -286,14 +288,13 @@ def rahbo_us(
 
     The second baseline of [Makarova2021rahbo]_, Sec. 4.
 
-    For `num_uncertainty` rounds the point is the one where the noise is known least; after that it
-    maximises `ucb_f(x) - risk_aversion * mean_var(x)`. The noise model still learns from every
-    point, as in the paper. The first stage costs evaluations like any other: charge regret for it,
-    or show both.
+    For `num_uncertainty` rounds it samples where the noise is least known; after that it maximises
+    `ucb_f(x) - risk_aversion * mean_var(x)`. The noise model still learns from every point, as in
+    the paper. The first stage costs evaluations like any other: charge regret for it, or show both.
 
     Args:
         num_uncertainty: Rounds of the first stage (10 in the paper's Branin).
-        options: The arguments of `rahbo` but `known_noise`.
+        options: The arguments of `rahbo` except `known_noise`.
 
     Raises:
         ValueError: If `num_uncertainty` is negative or the noise is known.
@@ -347,10 +348,10 @@ def risk_averse_kg(
     Args:
         num_repeats: The number k of repeats at each point, at least 2.
         num_compared: The number of measured points that may become the best one.
-        options: The arguments of `rahbo` but `known_noise` and `variance_link`.
+        options: The arguments of `rahbo` except `known_noise` and `variance_link`.
 
     Raises:
-        UnsupportedError: If the noise is known, or learnt on another scale than its logarithm.
+        UnsupportedError: If the noise is known, or learnt on a scale other than the logarithm.
         ValueError: If a weight is negative or not finite, or a number out of its range.
 
     Example:

@@ -23,8 +23,8 @@ class RandomPoints(Method):
 
         mean(x) - risk_aversion * s2(x)
 
-    over its repeats, where `s2` is their unbiased sample variance. Points with too few repeats for
-    that are passed over; a replicate that has no other recommends its first.
+    over its repeats, where `s2` is their unbiased sample variance. Points with too few repeats are
+    skipped; a replicate without other points recommends its first.
 
     Args:
         risk_aversion: The weight of the variance, RAHBO's `alpha`, in units of the outcome per
@@ -49,7 +49,7 @@ class RandomPoints(Method):
         as_nonnegative("risk_aversion", self.risk_aversion)
 
     def check(self, history: History) -> None:
-        r"""Raises a `ValueError` if the outcomes cannot show a variance."""
+        r"""Raise a `ValueError` if the outcomes cannot show a variance."""
         num_repeats = history.Y.shape[-2]
         if num_repeats < 2 and self.risk_aversion > 0:
             raise ValueError(

@@ -1,4 +1,4 @@
-r"""Maximises any risk of an outcome, subject to constraints that hold under a risk."""
+r"""Maximise any risk of an outcome, subject to constraints that hold under a risk."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,25 +54,24 @@ Reduce = Callable[..., tuple[Model, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class MonteCarloDecision:
-    r"""The decision of the largest value of an acquisition function of BoTorch, on risks.
-
-    Replicate by replicate: each has a model of its own, with the hyperparameters that the batched
-    fit has found, and its own call of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box
-    with integers or categories), with the number of restarts and raw samples of the method.
+    r"""The decision that maximises a BoTorch acquisition function on risks. It works replicate by
+    replicate: each has its own model, with hyperparameters from the batched fit, and its own call
+    of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box with integers or categories),
+    with the number of restarts and raw samples of the method.
 
     Args:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
-            last two where `robust` has them; such as `qLogNoisyExpectedImprovement`. A class is
-            given an objective in standard deviations, so that its smoothing has no unit.
+            last two if `robust` returns them; such as `qLogNoisyExpectedImprovement`. A class
+            receives an objective in standard deviations, so its smoothing has no unit.
         risk_measure: One measure for all objectives, or one for each; or a schedule,
             `risk_measure(t, d_w)`.
         constraints: What has to hold.
         max_iterations: Iterations of the acquisition optimiser.
-        reduce: From a model, an environment, the measure and the constraints to what the
-            acquisition function takes: a model and keyword arguments.
+        reduce: Maps a model, an environment, the measure and the constraints to the acquisition
+            function's inputs: a model and keyword arguments.
 
     Raises:
-        ValueError: If there is no iteration.
+        ValueError: If the number of iterations is below 1.
     """
 
     acquisition: AcquisitionOfRisk
@@ -156,7 +155,7 @@ def in_spreads(
 
 
 def spreads_of_risks(model: Any, X: Tensor, objective: Callable[[Tensor], Tensor]) -> Tensor:
-    r"""The standard deviation of the posterior mean over decisions; 1 where it is constant.
+    r"""The standard deviation of the posterior mean over decisions; 1 if it is constant.
 
     Args:
         model: A model of risks.
@@ -199,8 +198,8 @@ class RiskRecipe:
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
-        joint: Whether the bound of the objective is a `JointRiskUpperConfidenceBound`, of the risk
-            under the joint posterior over W.
+        joint: Whether the objective's bound is a `JointRiskUpperConfidenceBound`, under the joint
+            posterior over W.
 
     Raises:
         ValueError: If a squared width is negative or not finite.
@@ -229,14 +228,14 @@ class RiskRecipe:
 
     @property
     def num_outcomes(self) -> int:
-        r"""The number of outcomes that the constraints ask for, the objective among them."""
+        r"""The number of outcomes in the objective and the constraints."""
         return 1 + max((each.outcome for each in self.constraints), default=0)
 
     def reporting(self, space: EnvironmentSpace) -> Reporting:
         r"""The rule to report by.
 
-        Any decision, by the expected risk where that is cheap. Under a distribution that is learnt
-        an evaluated one.
+        Any decision, by the expected risk if that is cheap; an evaluated decision under a learnt
+        distribution.
         """
         if self.constraints:
             return "posterior_mean_everywhere"
@@ -271,7 +270,7 @@ class RiskRecipe:
 
 
 def samples_are_cheap(risk_measure: RiskMeasure | RiskSchedule, space: EnvironmentSpace) -> bool:
-    r"""Whether the risk of many joint samples over W, for each of many decisions, costs little."""
+    r"""Whether it is cheap to compute the risk of many joint samples over W for many decisions."""
     if not isinstance(risk_measure, RiskMeasure) or risk_measure.is_a_program or space.is_learnt:
         return False
     of_decision, _ = space.environment.expand(space.bounds[:1])
@@ -298,7 +297,7 @@ def risk_search(
     reporting: Reporting | None = None,
     **options: Any,
 ) -> Strategy:
-    r"""Maximises any risk of the first outcome, subject to constraints that hold under a risk.
+    r"""Maximise any risk of the first outcome, subject to constraints that hold under a risk.
 
         maximise   risk_measure(f_0(x, W))
         subject to risk_i(f_i(x, W)) >= threshold_i
@@ -311,10 +310,10 @@ def risk_search(
     decisions that are feasible with confidence, evaluated or not: a search for the edge of the
     feasible set evaluates few feasible decisions. A warning says if no decision is feasible.
 
-    If w is chosen, the values of W in the initial design have the shares that the risk gives them
-    (`RiskMeasure.importance`).
+    If w is chosen, the shares of the values of W in the initial design follow their importance for
+    the risk (`RiskMeasure.importance`).
 
-    Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
+    Outcomes beyond the first belong to constraints; then `tell` takes `R x q x k x m`.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
@@ -322,38 +321,36 @@ def risk_search(
         environment: The distribution of W, or of the perturbation of the decision.
         risk_measure: The measure of the first outcome; larger is better. Or a schedule of measures,
             `risk_measure(t, d_w)`.
-        constraints: What has to hold, for outcomes of number 0, 1, and so on. A constraint under
+        constraints: Constraints on outcomes, which are numbered from 0. A constraint under
             `ObservedContexts` holds under the distribution that the objective has learnt.
         beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the constraints' bounds, the confidence with which a
-            recommendation is feasible. Larger than `beta`, because the best decision tends to be
-            found where a bound is wrong.
-        optimism: Squared width of the constraints' upper bounds, which say where the search may
-            go; None for `constraint_beta`, as theory would have it. See
-            `ConstrainedUpperConfidenceBound`.
+            recommendation is feasible. It is larger than `beta`, because optimisation tends to find
+            decisions where a bound is wrong.
+        optimism: Squared width of the constraints' upper bounds, which limit the search; None for
+            `constraint_beta`, as in theory. See `ConstrainedUpperConfidenceBound`.
         acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
             its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
             the last two if `robust` has them. Default: the largest confidence bound.
-        choose: How rows are chosen, instead of `acquisition`. Default: `DecisionThenValue`.
+        choose: The rule that chooses rows, instead of `acquisition`. Default: `DecisionThenValue`.
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
-        value_rule: Which w is chosen for a decision, see `VALUE_RULES`. Default: the one whose
-            reading most reduces the variance of the risk (`select_value`).
-        joint: Whether the bound of the objective is a `JointRiskUpperConfidenceBound`, of the risk
-            under the joint posterior over W. Default: if w is chosen, by the default rules, from at
-            most 256 values and a measure that is no program, such as the ball in maximum mean
-            discrepancy.
+        value_rule: The rule that chooses w for a decision, see `VALUE_RULES`. Default: the one
+            whose reading most reduces the variance of the risk (`select_value`).
+        joint: Whether the objective's bound is a `JointRiskUpperConfidenceBound`, under the joint
+            posterior over W. Default: True if w is chosen by the default rules from at most 256
+            values, and the measure solves no program, unlike the ball in maximum mean discrepancy.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision by
-            the expected risk, from at most 256 values of W and a measure that is no program;
-            otherwise by the risk of the posterior mean, any decision if w is chosen or there are
-            constraints, else an evaluated one, as under a distribution that is learnt.
+            its expected risk, if there are at most 256 values of W and the measure solves no
+            program. Otherwise the risk of the posterior mean: of any decision if w is chosen or
+            there are constraints, else of an evaluated one, as also under a learnt distribution.
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
         TypeError: If a part is not an environment or a risk measure.
-        UnsupportedError: If w is to be chosen although its distribution is learnt, or although it
+        UnsupportedError: If w is chosen although its distribution is learnt, or although it
             perturbs the decision and there are constraints.
         ValueError: If a number is out of its range, or both `acquisition` and `choose` are given.
 

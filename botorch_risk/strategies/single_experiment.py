@@ -1,4 +1,4 @@
-r"""One experiment of a laboratory, whose readings come as a plain table."""
+r"""One laboratory experiment with readings in a plain table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -19,31 +19,31 @@ from botorch_risk.strategies.strategy import Strategy
 
 @dataclass(frozen=True)
 class SingleExperiment:
-    r"""Asks and tells one experiment, with one reading a row.
+    r"""Ask and tell one experiment, with one reading per row.
 
     A strategy of one seed with plain tables; `FrameExperiment` is the same in DataFrames, with
     names and labels. `ask` returns `q x d`, and `tell` takes the readings in long form, in any
     order. Equal rows of one `tell` are readings of one point. A row is
 
     1. of this round, if `ask` proposes its decision now;
-    2. else a further reading, if it is equal to a row that `tell` has had: it joins the readings
-       of that row, as if they had come together, and no round passes;
+    2. else a further reading, if it equals an earlier row: it joins the readings of that row, as if
+    they had come together, and no round passes;
     3. else a new point of this round, such as one that was measured before the first `ask`.
 
-    Rows are equal if they are so to the last digit; tell a setting that the instrument rounds in
-    the form that you will tell it again. Contexts are part of a row: a setting that met another
-    context is another row. Where all readings of a row are missing, it is an evaluation that
-    failed, whose context counts nevertheless.
+    Rows are equal if all digits are; if the instrument rounds a setting, always tell the same form.
+    Contexts are part of a row: a setting that met another context is another row. A row whose
+    readings are all missing is a failed evaluation; its context still counts.
 
-    The initial design ends with `num_initial` points, asked for or not: each new point takes the
-    place of the nearest one that is left of the design. Where the noise is learnt, as by `rahbo`,
-    a point with one reading informs the mean only, and at least one needs two.
+    The initial design ends with `num_initial` points, suggested or not: each new point replaces the
+    nearest remaining point of the design. If the noise is learnt, as in `rahbo`, a point with one
+    reading informs only the mean, and at least one point needs two.
 
     Args:
-        strategy: A strategy of one seed. It stays usable, and its `belief` is the fitted model.
+        strategy: A strategy of one seed. It remains usable, and its `belief` is the fitted model.
 
     Raises:
-        UnsupportedError: If the space perturbs decisions: it is told in the order of asking.
+        UnsupportedError: If the space perturbs decisions, as it must be told in the order of
+            asking.
         ValueError: If the strategy has several seeds.
 
     Example:
@@ -76,11 +76,11 @@ class SingleExperiment:
     def ask(self, batch_size: int | None = None) -> Tensor:
         r"""The next points to measure, `q x d` in the units of the bounds.
 
-        Until the initial design is complete, what is left of it. Fewer rows if the method asks
-        for fewer, and no row once it has finished.
+        Until the initial design is complete, the rest of it. Fewer rows if the method asks for
+        fewer, and no row once it has finished.
 
         Args:
-            batch_size: At most how many, for this round; see `Strategy.ask`.
+            batch_size: The maximum number for this round; see `Strategy.ask`.
 
         Raises:
             ValueError: If `batch_size` is below 1.
@@ -100,7 +100,7 @@ class SingleExperiment:
         return space.shown(design[left[:batch_size]])
 
     def tell(self, X: Tensor, y: Tensor) -> None:
-        r"""Records readings; nothing is changed if they are refused.
+        r"""Record readings; if they are refused, nothing is changed.
 
         Args:
             X: The point of each reading, `n x d`, with observed contexts in the last columns.
@@ -108,8 +108,8 @@ class SingleExperiment:
 
         Raises:
             BotorchTensorDimensionError: If a shape does not fit the other or the space.
-            InputDataError: If a point is not finite or outside the space, a reading is infinite,
-                or the readings are of no use to the method.
+            InputDataError: If a point is not finite or outside the space, a reading is infinite, or
+                the method cannot use the readings.
         """
         table, readings = self._pooled(X, y)
         row = self._row_of_further_readings(table)
@@ -135,10 +135,10 @@ class SingleExperiment:
         return self.strategy.recommend()[0]
 
     def classify(self) -> Classification:
-        r"""Which points of a finite domain are above the level that is sought, `|D|` each.
+        r"""The classes of the points of a finite domain, `|D|` each.
 
         Raises:
-            UnsupportedError: If the method seeks no level set.
+            UnsupportedError: If the method does not look for a level set.
             ValueError: If the initial design is not complete.
         """
         found = self.strategy.classify()
@@ -148,10 +148,10 @@ class SingleExperiment:
         return self.strategy.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        r"""Continues from the state of a strategy that was built with the same arguments.
+        r"""Continue from the state of a strategy with the same arguments.
 
         Raises:
-            ValueError: If it was built with others; nothing is changed then.
+            ValueError: If the arguments differ; then nothing is changed.
         """
         self.strategy.load_state_dict(state)
 
@@ -175,7 +175,7 @@ class SingleExperiment:
         return X[first], pad_sequence(rows, batch_first=True, padding_value=torch.nan)
 
     def _row_of_further_readings(self, table: Tensor) -> Tensor:
-        r"""The row of the history that each row of readings joins, `n`; -1 for none."""
+        r"""The history row that each row of readings joins, `n`; -1 for none."""
         known = self.strategy.history.X[0]
         if not len(known):
             return torch.full((len(table),), -1)
@@ -188,7 +188,7 @@ class SingleExperiment:
 
 
 def _taken(readings: Tensor) -> Tensor:
-    r"""The readings `k x m` without missing ones, or a missing one if there is no other."""
+    r"""The readings `k x m` without missing ones, or a single missing one."""
     is_taken = ~readings.isnan().all(dim=-1)
     return readings[is_taken] if is_taken.any() else readings[:1]
 

@@ -1,4 +1,4 @@
-r"""What a point is: the protocol of spaces, and the box of decisions."""
+r"""The protocol of spaces, and the box of decisions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
 class AcquisitionOfDecisions(AcquisitionFunction):
     r"""An acquisition function of encoded points, as one of decisions.
 
-    A model of one-hot columns cannot be searched column by column: of the columns of a category
-    one is 1 and the others are 0.
+    A model of one-hot columns cannot be searched column by column, as exactly one column of a
+    category is 1.
 
     Args:
-        acqf: An acquisition function of encoded points. What it has pending stays pending.
-        encode: From decisions `... x d` to encoded points.
+        acqf: An acquisition function of encoded points. Its pending points stay pending.
+        encode: Maps decisions `... x d` to encoded points.
     """
 
     def __init__(self, acqf: Any, encode: Callable[[Tensor], Tensor]) -> None:
@@ -58,12 +58,12 @@ class AcquisitionOfDecisions(AcquisitionFunction):
         return values.movedim(0, -1)
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""Values of decisions `batch_shape x q x d` as BoTorch's optimisers ask for them."""
+        r"""Values of decisions `batch_shape x q x d`, as BoTorch's optimisers call it."""
         values: Tensor = self.acqf(self.encode(X))
         return values
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Add pending decisions to earlier ones; None leaves the earlier ones alone."""
+        r"""Add pending decisions to earlier ones; None keeps only the earlier ones."""
         super().set_X_pending(X_pending)
         pending = self._before
         if X_pending is not None:
@@ -83,7 +83,7 @@ def maximize_by_botorch(
         acqf: An acquisition function of decisions, for one replicate.
         box: A `Box` with integers or categories.
         seed: A seed of 31 bits.
-        q: How many decisions, one after the other.
+        q: The number of decisions, chosen in sequence.
         options: Further arguments, such as `num_restarts`.
     """
     before = random.getstate()  # BoTorch draws among many categories by Python's generator
@@ -99,7 +99,7 @@ def maximize_by_botorch(
 
 
 def require_continuous(box: Any, name: str) -> None:
-    r"""Raises an `UnsupportedError` if a box has integers or categories."""
+    r"""Raise an `UnsupportedError` if a box has integers or categories."""
     if box.discrete:
         raise UnsupportedError(
             f"Expected a box without integers and categories for {name}, which BoTorch's "
@@ -135,10 +135,8 @@ _ROUNDING = 1e-6
 
 @runtime_checkable
 class Space(Protocol):
-    r"""What a strategy asks of a space.
-
-    A row of the history is what was asked for and what was observed with it: the decision in the
-    first columns, then whatever the space adds. Decisions are in the units of `bounds`.
+    r"""The interface of a space. A row of the history has the decision in the first columns, then
+    the columns that the space adds. Decisions are in the units of `bounds`.
 
     Example:
         >>> from botorch_risk.strategies import RandomPoints, Strategy
@@ -176,15 +174,15 @@ class Space(Protocol):
         ...
 
     def shown(self, asked: Tensor) -> Tensor:
-        r"""What the user evaluates of asked rows."""
+        r"""The part of asked rows that the user evaluates."""
         ...
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        r"""Rows of the history `R x q x num_columns` of what the user observed.
+        r"""History rows `R x q x num_columns` from the user's observations.
 
         Args:
             X: The evaluated points, `R x q x d_told`; NaN where a replicate took no part.
-            asked: Returns the rows that were asked for; to choose them takes time.
+            asked: Returns the asked rows; choosing them takes time.
 
         Raises:
             BotorchTensorDimensionError: If `X` has other columns.
@@ -207,8 +205,8 @@ class Box:
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`.
-        ValueError: If the bounds are reversed or not finite, or a column of whole numbers is none
-            of the box, comes twice or has fewer than two values.
+        ValueError: If the bounds are reversed or not finite, or an integer or category column is
+            out of range, listed twice, or has fewer than two values.
 
     Example:
         >>> Box(torch.tensor([[0.0], [2.0]])).initial([0, 1], 5).shape
@@ -286,7 +284,7 @@ class Box:
         return self._evenly(uniform_points(self.bounds, seeds, num_points, *stream))
 
     def _evenly(self, X: Tensor) -> Tensor:
-        r"""Points that are uniform in the box, with all whole numbers as probable, in place."""
+        r"""Make points uniform in the box, in place, with all whole numbers equally probable."""
         for column in self.discrete:
             lower, upper = self.bounds[:, column]
             step = (X[..., column] - lower) / (upper - lower) * (upper - lower + 1)
@@ -368,17 +366,17 @@ class Box:
 
 
 def decision_box(bounds: Tensor | Box) -> Box:
-    r"""A box of what a constructor takes: bounds `2 x d`, or a box with whole numbers."""
+    r"""The box of a constructor's argument: bounds `2 x d`, or a box with whole numbers."""
     return bounds if isinstance(bounds, Box) else Box(bounds)
 
 
 def as_data(values: Tensor, name: str = "values") -> Tensor:
-    r"""A copy of what a user passes, without its graph, integers as floating-point numbers."""
+    r"""A copy of a user's tensor, without its graph and in floating point."""
     return as_floating(values, name).detach().clone()
 
 
 def as_box(name: str, bounds: Tensor) -> Tensor:
-    r"""A copy of a box that a user passes.
+    r"""A copy of a user's box.
 
     Raises:
         BotorchTensorDimensionError: If it is not `2 x d`.
@@ -396,7 +394,7 @@ def unit_cube(bounds: Tensor) -> Tensor:
 
 
 def check_columns(X: Tensor, num_columns: int) -> None:
-    r"""Raises a `BotorchTensorDimensionError` if points are not `R x q x num_columns`, q >= 1."""
+    r"""Raise a `BotorchTensorDimensionError` if points are not `R x q x num_columns`, q >= 1."""
     if X.ndim != 3 or X.shape[-1] != num_columns or X.shape[1] < 1:
         raise BotorchTensorDimensionError(
             f"Expected `X` to have shape `R x q x {num_columns}`, q >= 1. Got {tuple(X.shape)}."
@@ -404,7 +402,7 @@ def check_columns(X: Tensor, num_columns: int) -> None:
 
 
 def check_within(X: Tensor, bounds: Tensor) -> None:
-    r"""Raises an `InputDataError` if a decision, in the first columns, is outside the bounds."""
+    r"""Raise an `InputDataError` if a decision, in the first columns, is outside the bounds."""
     lower, upper = bounds
     decisions, slack = X[..., : len(lower)], _ROUNDING * (upper - lower)
     outside = (decisions < lower - slack) | (decisions > upper + slack)

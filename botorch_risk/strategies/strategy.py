@@ -1,4 +1,4 @@
-r"""A sequential strategy: a loop's memory round one method."""
+r"""A sequential strategy: the memory of a loop around one method."""
 
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -30,20 +30,19 @@ from botorch_risk.strategies.space import Space, as_data
 
 @final
 class Strategy:
-    r"""Proposes points and learns from what comes back, for `R` replicates at once.
+    r"""Propose points and learn from the results, for `R` replicates at once.
 
-    A strategy is a space, a method and the history of what was observed. All replicates, one per
-    seed, advance together; a single experiment is `R = 1`. Nothing is drawn that is not a function
-    of the seeds and the data, so that `load_state_dict(state_dict())` on a strategy that was built
-    alike continues bit for bit.
+    A strategy is a space, a method and a history of observations. All replicates, one per seed,
+    advance together; a single experiment is `R = 1`. Every draw is a function of the seeds and the
+    data, so `load_state_dict(state_dict())` on a strategy with the same arguments continues bit for
+    bit.
 
-    The initial design comes first, as one batch; `ask` proposes again the rows of it that `tell`
-    has not had. A replicate that has no outcome yet, or no outcome of one kind if there are
-    several, is given random points and recommends NaN. Replicates with different numbers of
-    outcomes are separate batches.
+    The initial design comes first, as one batch; `ask` repeats those of its rows that `tell` has
+    not received. A replicate without any outcome, or without one of several outcomes, gets random
+    points and recommends NaN. Replicates with different numbers of outcomes are separate batches.
 
     Args:
-        space: What a point is, such as `Box(bounds)`.
+        space: The space of points, such as `Box(bounds)`.
         method: How points are chosen.
         seeds: One seed per replicate.
         num_initial: The number of points of the initial design, which depends on the seed alone:
@@ -124,19 +123,19 @@ class Strategy:
 
     @property
     def state(self) -> State:
-        r"""What the method keeps beyond the data."""
+        r"""The method's state beyond the data."""
         return self._state
 
     @property
     def views(self) -> Views:
-        r"""The replicates with an outcome, batch by batch, and what the method sees of them."""
+        r"""The replicates with an outcome, batch by batch, with the method's views."""
         if self._views is None:
             self._views = self._grouped(self._history, self._state)
         return self._views
 
     @property
     def belief(self) -> Any:
-        r"""What the method believes of all replicates, such as a fitted model.
+        r"""The method's belief about all replicates, such as a fitted model.
 
         Raises:
             ValueError: If nothing was observed yet, or if the replicates are not one batch: some
@@ -157,9 +156,9 @@ class Strategy:
         Asking twice without telling in between gives the same points.
 
         Args:
-            batch_size: The number q of points, for this round; of the initial design so many of
-                what is left. Default: the number asked for before in this round, or else all that
-                is left of the initial design, and later the strategy's own.
+            batch_size: The number q of points for this round; during the initial design, at most
+                the rest of it. Default: the number of the last `ask` in this round, or the rest of
+                the initial design, and later the strategy's batch size.
 
         Raises:
             ValueError: If `batch_size` is below 1.
@@ -169,12 +168,12 @@ class Strategy:
         return self.space.shown(self._asked(batch_size)).clone()
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
-        r"""Records outcomes; nothing is changed if they are refused.
+        r"""Record outcomes; if they are refused, nothing is changed.
 
         Args:
             X: The evaluated points, `R x q x d`; NaN in a replicate that took no part.
             Y: Their repeats, `R x q x k`, or `R x q x k x m` if the method takes m > 1 outcomes.
-                NaN marks what is missing. The number of repeats may change.
+                NaN marks missing outcomes. The number of repeats may change.
 
         Raises:
             BotorchTensorDimensionError: If there is no point, or the shapes do not fit each
@@ -193,10 +192,9 @@ class Strategy:
         self._commit(history, state, views)
 
     def add_readings(self, rows: Sequence[int], Y: Tensor) -> None:
-        r"""Records further readings of rows that `tell` has had; no round passes.
-
-        The data are as if the readings had come with the first ones. What was learnt and recorded
-        in the rounds since then stays. `ask` chooses again.
+        r"""Record further readings of rows that `tell` has received; no round passes. The data are
+        as if the readings had come with the first ones. States and records of the rounds since then
+        are kept. `ask` chooses again.
 
         Args:
             rows: Rows of the history, each once.
@@ -237,10 +235,10 @@ class Strategy:
         return chosen
 
     def classify(self) -> Classification:
-        r"""Which points of a finite domain are above the level that is sought, with probabilities.
+        r"""The classes of the points of a finite domain, with probabilities.
 
         Raises:
-            UnsupportedError: If the method seeks no level set.
+            UnsupportedError: If the method does not look for a level set.
             ValueError: If nothing was observed yet.
         """
         self._check_observed()
@@ -252,8 +250,8 @@ class Strategy:
 
         Args:
             epsilon: How far from the best a recommendation may be, in the unit of the risk.
-            delta: The probability that it is farther when the rule stops.
-            horizon: The number of rounds in which one looks, if it is known.
+            delta: The probability of a larger regret when the rule stops.
+            horizon: The number of rounds in which you look, if known.
 
         Raises:
             UnsupportedError: If the method has no model of the risk, or there are constraints.
@@ -267,7 +265,7 @@ class Strategy:
         return can_stop(unknown, epsilon, delta, self._history.round, horizon)
 
     def state_dict(self) -> dict[str, Any]:
-        r"""All that is needed to continue, and what the strategy was built with, as JSON."""
+        r"""The state needed to continue, with the arguments of the strategy, as JSON."""
         history = self._history
         tensors = {"X": history.X, "Y": history.Y, "recorded": history.recorded}
         return {
@@ -278,10 +276,10 @@ class Strategy:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        r"""Continues from `state_dict()` of a strategy that was built with the same arguments.
+        r"""Continue from the `state_dict()` of a strategy with the same arguments.
 
         Raises:
-            ValueError: If it is of one built with others, or no state; nothing is changed then.
+            ValueError: If it is not a state, or has other arguments; then nothing is changed.
         """
         try:
             history, kept = self._read(state)
@@ -318,7 +316,7 @@ class Strategy:
         self._proposal: Tensor | None = None
 
     def _after(self, history: History) -> tuple[History, State, Views | None]:
-        r"""The history with what the method records of its last rows, and what it has learnt."""
+        r"""The history with the method's records of its last rows, and the new state."""
         before, first = self._history, self._history.num_rows
         if not history.round:  # the initial design is not complete
             return history, self._state, None
@@ -335,7 +333,7 @@ class Strategy:
         return history, state, _renewed(views, history, state)
 
     def _asked(self, q: int | None = None) -> Tensor:
-        r"""The next rows as the space has them, before `shown`."""
+        r"""The next rows in the form of the space, before `shown`."""
         if not self._history.round:
             return self._design[:, self._history.num_rows :][:, :q]
         known = self._proposal
@@ -359,7 +357,7 @@ class Strategy:
         return asked
 
     def _grouped(self, history: History, state: State, before: Views = ()) -> Views:
-        r"""Replicates that are one batch, with their view; `before` has what is believed so far."""
+        r"""Replicates that form one batch, with their view; `before` has the beliefs so far."""
         known = {tuple(replicates): view for replicates, view in before}
         groups: dict[tuple[int, ...], list[int]] = {}
         is_known = history.is_known.tolist()
@@ -384,7 +382,7 @@ class Strategy:
         )
 
     def _recorded(self, history: History, views: Views, first: int) -> History:
-        r"""The history with what the views record of its rows from `first` on."""
+        r"""The history with the views' records of its rows from `first` on."""
         recorded = history.recorded.clone()
         for replicates, view in views:
             found = self.method.record(view, history.X[replicates, first:])
@@ -404,7 +402,7 @@ class Strategy:
         return {name: state[name] for name in names}
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Points and outcomes `R x q x k x m` whose shapes fit each other, or an error."""
+        r"""Check that the shapes of points and outcomes `R x q x k x m` match."""
         like, m = self.space.bounds, self.method.num_outcomes
         X, Y = as_data(X, "X").to(like), as_data(Y, "Y").to(like)
         repeats = Y.unsqueeze(-1) if m == 1 and Y.ndim == 3 else Y  # R x q x k x m
@@ -435,12 +433,12 @@ class Strategy:
 
 
 def _enclosing_shape(shapes: Sequence[torch.Size]) -> tuple[int, ...]:
-    r"""The smallest shape that holds tensors of some shapes of equal length."""
+    r"""The smallest shape that contains all given shapes of equal length."""
     return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
 
 
 def _renewed(views: Views, history: History, state: State) -> Views:
-    r"""The views with what is recorded and learnt; beliefs stay, as the data are the same."""
+    r"""The views with new records and states; beliefs are kept, as the data are the same."""
     return [
         (replicates, view.renewed(history.of(replicates), _part(state, replicates)))
         for replicates, view in views

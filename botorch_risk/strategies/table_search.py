@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 
 
 class RankedCondition(NamedTuple):
-    r"""What is known of a condition.
+    r"""The estimate for a condition.
 
     Attributes:
         condition: Its name.
@@ -52,9 +52,9 @@ class RankedCondition(NamedTuple):
 class TableSearch:
     r"""A search in a finite table of conditions x contexts; see `table_search`.
 
-    No `Strategy`: its rows are named pairs and may come in any order, also those that were never
-    asked for, nothing but the data is remembered, and every belief is fitted to all of them. So the
-    state is the list of outcomes.
+    It is not a `Strategy`: its rows are named pairs that may come in any order, even without being
+    asked for; it remembers only the data, and every belief is fitted to all of them. So the state
+    is the list of outcomes.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class TableSearch:
 
     @property
     def pending(self) -> list[Pair]:
-        r"""Pairs that were asked for and not told yet."""
+        r"""Pairs that were asked for but not told yet."""
         return [self._pair(each) for each in self._pending]
 
     @property
@@ -93,11 +93,11 @@ class TableSearch:
     def ask(self, q: int = 8) -> list[Pair]:
         r"""The next pairs to try, each allowed, never tried and not pending.
 
-        At random until `num_initial` pairs have been asked for or told and two have an outcome,
-        then by the rule, each as if the pairs before it, and those pending, had been tried.
+        Pairs are random until `num_initial` have been asked for or told and two have an outcome.
+        Then the rule chooses them, each as if earlier and pending pairs had been tried.
 
         Args:
-            q: How many, on one plate; fewer if fewer are left.
+            q: The number of pairs on the plate; fewer if fewer are left.
 
         Raises:
             ValueError: If `q` is not positive.
@@ -119,11 +119,11 @@ class TableSearch:
         return [self._pair(each) for each in chosen]
 
     def tell(self, pairs: Sequence[tuple[Any, Any]], Y: Tensor) -> None:
-        r"""Records outcomes; nothing is changed if they are refused.
+        r"""Record outcomes; if they are refused, nothing is changed.
 
         Args:
-            pairs: The pairs, as `ask` gave them or `(condition, context)` by name; also pairs that
-                were not asked for, and further readings of a pair, which are averaged.
+            pairs: The pairs, from `ask` or as `(condition, context)` by name. They may include
+                pairs that were not asked for and further readings of a pair, which are averaged.
             Y: One outcome each; NaN for an experiment that failed, which is not tried again.
 
         Raises:
@@ -145,7 +145,7 @@ class TableSearch:
         self._known = None
 
     def tell_matrix(self, Y: Any) -> None:
-        r"""Records the whole table so far, in the place of all that was told before.
+        r"""Record the whole table so far, replacing everything told before.
 
         Args:
             Y: Outcomes `conditions x contexts`, NaN where a pair was not tried. The rows and the
@@ -168,10 +168,10 @@ class TableSearch:
         self._known = None
 
     def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        r"""Counts pairs as asked for, which somebody else chose and is trying.
+        r"""Mark pairs as pending that somebody else chose and is trying.
 
         Args:
-            pairs: By name; those with an outcome and those pending already stay as they are.
+            pairs: Pairs by name; those with an outcome or already pending do not change.
 
         Raises:
             InputDataError: If a name is not in the table.
@@ -189,15 +189,14 @@ class TableSearch:
         return self.ranking(1)[0]
 
     def ranking(self, num: int | None = None) -> list[RankedCondition]:
-        r"""Conditions by their expected risk, the best first; at most the 48 that may be best.
-
-        Risks and intervals leave out the noise of a reading. They come from samples of the outcomes
-        under hyperparameters that are drawn around their maximum.
-        `bench/studies/reaction_tables` has how often the intervals of recommended conditions held
-        on tables of reactions, and where they hold least.
+        r"""Conditions by their expected risk, best first; at most the 48 that may be best. Risks
+        and intervals exclude the noise of a reading. They come from samples of the outcomes under
+        hyperparameters drawn around their maximum. `bench/studies/reaction_tables` reports the
+        coverage of the intervals of recommended conditions on tables of reactions, and where it is
+        lowest.
 
         Args:
-            num: How many; all of these by default.
+            num: The number of conditions; all by default.
 
         Raises:
             ValueError: If fewer than two pairs have an outcome.
@@ -215,7 +214,7 @@ class TableSearch:
         return ranked[:num]
 
     def state_dict(self) -> dict[str, Any]:
-        r"""All that is needed to continue, and what the search was built with, as JSON."""
+        r"""The state needed to continue, with the arguments of the search, as JSON."""
         return {
             "arguments": self._arguments(),
             "outcomes": [
@@ -226,10 +225,10 @@ class TableSearch:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        r"""Continues from `state_dict()` of a search that was built with the same arguments.
+        r"""Continue from the `state_dict()` of a search with the same arguments.
 
         Raises:
-            ValueError: If it is not a state, or has other arguments; nothing is changed then.
+            ValueError: If it is not a state, or has other arguments; then nothing is changed.
         """
         try:
             built = dict(state["arguments"])
@@ -335,11 +334,11 @@ def table_search(
     num_initial: int = 10,
     noise_share: float = 0.1,
 ) -> TableSearch:
-    r"""Find the condition of the best risk over contexts, in a finite table of pairs.
+    r"""Find the condition with the best risk over contexts, in a finite table of pairs.
 
     Reaction conditions x substrates, recipes x ovens, settings x patients: an experiment tries one
-    pair, and what counts is a risk of a condition over all contexts. The outcome of a pair is a
-    Gaussian process with a part of the condition, of the context, of both, and of the pair alone
+    pair, and the objective is a risk of a condition over all contexts. The outcome of a pair is a
+    Gaussian process with terms for the condition, the context, both, and the pair alone
     (`botorch_risk.tables`). Everything is maximised.
 
     Args:
@@ -348,18 +347,18 @@ def table_search(
             categories, and whose index has the names; a tensor of descriptors `n_x x d`, whose
             names are the row numbers; or `Factors.with_distances`, such as of fingerprints.
         contexts: The contexts, in the same forms.
-        risk_measure: Over the contexts, such as `ShareAbove(0.5)`.
+        risk_measure: The measure over the contexts, such as `ShareAbove(0.5)`.
         weights: `n_w` probabilities of the contexts. Default: equal.
         allowed: Which pairs can be tried, `n_x x n_w` booleans; a DataFrame or an array. Default:
-            all. The risk is over all contexts nevertheless.
+            all. The risk is still taken over all contexts.
         rule: How pairs are chosen: `"knowledge_gradient"`, `"risk_variance"`, `"lacing"`,
             `"outcome_variance"`, `"random_context"` or `"random_pair"`. Default: by the risk, the
             knowledge gradient for the expectation, lacing for the worst case, otherwise the
             reduction of the variance of the risk (`rule_for`).
         seed: Seed of every random draw.
-        num_initial: How many pairs are chosen at random at first, from pairs never tried.
-        noise_share: The part, in [0, 1], of what is left unexplained of a pair that is noise of the
-            reading; what is not would come again in a second reading.
+        num_initial: The number of pairs chosen at random at first, from untried pairs.
+        noise_share: The share, in [0, 1], of a pair's unexplained variance that is noise of the
+            reading; the rest would recur in a second reading.
 
     Raises:
         BotorchTensorDimensionError: If weights or allowed pairs do not fit the table.
@@ -413,7 +412,7 @@ def _allowed(allowed: Any, conditions: Factors, contexts: Factors) -> Tensor:
 
 
 def _in_order(values: Any, conditions: Factors, contexts: Factors, name: str) -> Any:
-    r"""A table as it is, or a DataFrame with its rows and columns in the order of the names."""
+    r"""A table unchanged, or a DataFrame with rows and columns in the order of the names."""
     if not (hasattr(values, "columns") and hasattr(values, "index")):
         return values
     for names, found in ((conditions.names, values.index), (contexts.names, values.columns)):

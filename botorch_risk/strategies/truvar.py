@@ -38,10 +38,10 @@ ModelFactory = Callable[[Tensor, Tensor, Tensor | None], Model]
 
 
 class Sampler(ABC):
-    r"""How the next points of a finite domain are chosen."""
+    r"""A rule that chooses the next points of a finite domain."""
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
-        r"""What is to be kept beyond the data, before there are any."""
+        r"""The initial state beyond the data."""
         return {}
 
     @abstractmethod
@@ -49,17 +49,17 @@ class Sampler(ABC):
         r"""The rows of the next round, `R x q x d_asked`; NaN where nothing is to be sampled."""
 
     def learn(self, view: View, paid: Tensor) -> State:
-        r"""The state after a round whose samples cost `R` units."""
+        r"""The state after a round with costs `R`."""
         return view.state
 
     def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
-        r"""The level that is sought and the sets so far, `R x |D|` each; None if none is sought."""
+        r"""The goal and the sets so far, `R x |D|` each; None if the goal is not a level set."""
         return None
 
 
 @dataclass
 class DomainBelief:
-    r"""The posterior of a finite domain, and how many rows of the history it holds."""
+    r"""The posterior of a finite domain, and the number of history rows that it includes."""
 
     posterior: DomainPosterior
     built: int
@@ -70,11 +70,11 @@ class DomainBelief:
 class SampleDomain(Method):
     r"""A method on the points of a finite domain.
 
-    The model is built of all data at first and every `refit_every` rounds; samples in between are
-    rank-one updates of the posterior, and are taken at any point of the box round the domain. NaN
-    rows ask for nothing: the replicate is finished, or its batch has ended short. They are told as
-    NaN, like outcomes that failed. The point of highest posterior mean is recommended, whatever is
-    sought; the answer to a level set is `Strategy.classify`.
+    The model is built from all data at first and every `refit_every` rounds; samples in between are
+    rank-one updates of the posterior, at any point of the box around the domain. NaN rows ask for
+    nothing: the replicate is finished, or its batch is shorter. Tell them as NaN, like failed
+    outcomes. It recommends the point of highest posterior mean, whatever the goal; for a level set
+    the answer is `Strategy.classify`.
 
     The state holds the cost of all samples, `cost`, each row counted once whatever the number of
     its repeats, and the last point, `previous`.
@@ -86,8 +86,8 @@ class SampleDomain(Method):
         terms: Noise and cost of samples.
         model: From points `R x n x d`, outcomes `R x n x 1` and their noise variances (`None` if
             the noise is inferred) to an exact GP of batch shape `[R]`.
-        estimator: Fits that model; `None` takes its hyperparameters as known.
-        refit_every: After how many rounds the model is built again; `None` for never.
+        estimator: Fits that model; with `None` its hyperparameters are taken as known.
+        refit_every: The number of rounds between rebuilds of the model; `None` for never.
         dense: Whether the posterior holds the covariance of the domain.
         anywhere: Whether the recommendation may be any point of the box round the domain.
 
@@ -129,7 +129,7 @@ class SampleDomain(Method):
         }
 
     def group_by(self, history: History) -> Tensor:
-        r"""The round that the model is built in, and the number of outcomes before it."""
+        r"""The round in which the model is built, and the number of outcomes before it."""
         built = self._built(history)
         early = history.rounds.to(built.device) < built.unsqueeze(-1)
         return torch.stack([built, (history.has_outcome & early).sum(dim=-1)], dim=-1)
@@ -161,7 +161,7 @@ class SampleDomain(Method):
         return self.sampler.choose(view, self.terms)
 
     def learn(self, view: View) -> State:
-        r"""Adds what the last round cost."""
+        r"""Adds the cost of the last round."""
         last = view.history.rounds == view.round - 1
         points, level = self._points(view.space, view.history.X[:, last])
         previous = view.state["previous"]
@@ -186,7 +186,7 @@ class SampleDomain(Method):
         r"""The sets of the sampler, and the posterior probabilities.
 
         Raises:
-            UnsupportedError: If the sampler seeks no level set.
+            UnsupportedError: If the sampler does not look for a level set.
         """
         if (sought := self.sampler.level_set(view)) is None:
             return super().classify(view)
@@ -223,7 +223,7 @@ class SampleDomain(Method):
         return self.estimator(model, [view.seeds[row] for row in rows], view.round)
 
     def _built(self, history: History) -> Tensor:
-        r"""The round that the model of each replicate is built in, `R`."""
+        r"""The round in which each replicate's model is built, `R`."""
         last = 1
         if self.refit_every is not None:
             last += (max(1, history.round) - 1) // self.refit_every * self.refit_every
@@ -283,20 +283,20 @@ class TruncateVariance(Sampler):
     Algorithm 1, line 3, of [Bogunovic2016truvar]_.
 
     Args:
-        goal: What is to be found.
+        goal: The goal.
         initial: Further arguments of `TruncatedVarianceState.initial`: `a`, `eta`, `r`, `slack`,
             `monotone`, `width`, `domain_size`.
         candidates: Which points may be sampled.
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
-        prefilter: How many points may be sampled at most, the ones with the largest upper
-            confidence bound among the candidates (Appendix A). Default: all.
+        prefilter: The maximum number of candidates, those with the largest upper confidence bounds
+            (Appendix A). Default: all.
         anywhere: Whether to sample between the points of the domain too, in the box round it,
             where the acquisition is maximised from its best points. The sum stays over the domain,
             whose points represent a continuous one (Appendix A, "Continuous domains").
 
     Raises:
-        UnsupportedError: If there are noise levels and samples are taken anywhere, when asked.
+        UnsupportedError: When asked, if there are noise levels and samples are taken anywhere.
         ValueError: If `prefilter` is below 1.
     """
 
@@ -399,7 +399,7 @@ def _tensors(state: TruncatedVarianceState) -> dict[str, Tensor]:
 def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
     r"""The sets, the epoch and the cost of each replicate of a `truvar` strategy.
 
-    What Algorithm 2 of [Bogunovic2016truvar]_ updates.
+    The quantities that Algorithm 2 of [Bogunovic2016truvar]_ updates.
 
     Raises:
         UnsupportedError: If it is a strategy of another method.
@@ -458,15 +458,15 @@ def truvar(
         cost: What a sample costs.
         initial_level: The noise level of the initial points.
         model: As in `SampleDomain`; BoTorch's default model on the unit cube if omitted.
-        estimator: Fits the model; `None` takes its hyperparameters as known.
-        refit_every: After how many rounds the model is built again; `None` for never, which suits a
-            model that is known.
+        estimator: Fits the model; with `None` its hyperparameters are taken as known.
+        refit_every: The number of rounds between rebuilds of the model; `None` for never, which
+            suits a known model.
         dense: Whether the posterior holds the covariance of the domain.
         num_initial: The number of random points at the start; a model that is fitted needs several.
         batch_size: The maximum number of points in a later round.
         anywhere: Whether samples and recommendations may lie between the points of the domain, in
-            the box round it. The sets stay on the domain, which should then be a grid, or
-            points as dense as one.
+            the box round it. The sets stay on the domain, which should then be a grid or similarly
+            dense points.
         options: Further arguments of `TruncateVariance`.
 
     Raises:

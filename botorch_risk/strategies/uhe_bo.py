@@ -25,24 +25,23 @@ RANDOM = 0  # the paper's arm 1
 
 @dataclass(frozen=True)
 class RandomOrAcquire(Method):
-    r"""Random points among a method's own, Algorithm 1 of [Ha2023uhe]_.
+    r"""Random points mixed into a method's own, Algorithm 1 of [Ha2023uhe]_.
 
-    Arms last two evaluations. At odd t EXP3 draws one for each replicate: the first is a random
-    point, then the method's; the second is the method's point twice. At even t the arm earns the
-    larger of its two outcomes, on the scale of the initial design. With a batch of q points an
-    evaluation is one of q points. A last odd evaluation earns nothing, and neither does an arm
-    whose outcomes are all missing.
+    Arms last two evaluations. At odd t EXP3 draws one of two arms for each replicate: a random
+    point followed by the method's, or the method's twice. At even t the arm earns the larger of its
+    two outcomes, on the scale of the initial design. With a batch of q points an evaluation is one
+    of q points. A final odd evaluation earns nothing, nor does an arm whose outcomes are all
+    missing.
 
-    The arms are functions of the weights, t and the seeds, so that the state is the weights
+    The arms are functions of the weights, t and the seeds, so the state consists of the weights
     (`log_weights`, `R x 2`) and two counts: `num_rewards`, and `num_saturated` of the rewards
-    beyond the outcomes of the initial design, both `R`. The rate of Algorithm 1, more than 1 at
-    t = 1, is clipped there; the update takes the rate of the even t and the probability of the odd
-    one.
+    beyond the outcomes of the initial design, both `R`. The rate of Algorithm 1 exceeds 1 at t = 1
+    and is clipped there; the update uses the rate at even t and the probability at odd t.
 
     Args:
         inner: Chooses the points that are not random. It must not need a state.
         arms: Who chooses: EXP3, or `"alternate"`, a random point first in every arm (RA-BO).
-        steps: How many evaluations an arm lasts. Its first is random, the rest are not.
+        steps: The number of evaluations of an arm, of which the first is random.
         reward_scale: The scale of rewards; see `botorch_risk.bandits.scale_reward`.
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
 
@@ -86,7 +85,9 @@ class RandomOrAcquire(Method):
         return self.inner.keeps_fits
 
     def believe(self, view: View) -> tuple[list[int], View | None]:
-        r"""Which replicates do not take a random point now, and the inner method's view of them."""
+        r"""The replicates without a random point in this turn, and the inner method's view of
+        them.
+        """
         chosen = self.chosen(view, view.round) != RANDOM
         if view.round != self._start(view.round):
             chosen = torch.ones_like(chosen)  # Alg. 1, line 11
@@ -94,7 +95,7 @@ class RandomOrAcquire(Method):
         return replicates, view.continued(replicates, self.inner) if replicates else None
 
     def propose(self, view: View) -> Tensor:
-        r"""Random points, and the inner method's for the replicates that do without."""
+        r"""Random points, and the inner method's points for the other replicates."""
         X = view.space.random_points(view.seeds, view.batch_size, "random point", view.round)
         replicates, inner = view.belief
         if inner is not None:
@@ -127,7 +128,9 @@ class RandomOrAcquire(Method):
         return self.inner.recommend(view.of(everyone, self.inner))
 
     def predict(self, view: View, X: Tensor) -> Prediction:
-        r"""By the model of the inner method; where a random point is due, it is fitted for this."""
+        r"""Predict by the model of the inner method; if a random point is due, it is fitted for
+        this.
+        """
         everyone = list(range(len(view.seeds)))
         replicates, inner = view.belief
         if inner is None or replicates != everyone:
@@ -138,8 +141,8 @@ class RandomOrAcquire(Method):
         r"""The arm of each replicate at evaluation t, `R`: 0 for random, 1 for the inner method.
 
         Args:
-            view: What is known; it holds the weights of evaluation t.
-            t: Counts evaluations from 1; as long as the arm lasts.
+            view: The view, with the weights of evaluation t.
+            t: Counts evaluations from 1, for as long as the arm lasts.
         """
         if self.arms != "exp3":
             return torch.full((len(view.seeds),), RANDOM)

@@ -37,7 +37,7 @@ def v_ucb(
 
         x_t = argmax_x VaR(u_{t-1}(x, W)),  w_t a lacing value with respect to x_t
 
-    Where w cannot be chosen (Remark 1), only the decision is, and w is told with the outcome. The
+    If w cannot be chosen (Remark 1), only the decision is, and w is told with the outcome. The
     environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4). For the
     other arguments see `risk_kde`.
 
@@ -51,8 +51,8 @@ def v_ucb(
         reporting: The rule of the recommendation, as in `EnvironmentRisk`.
 
     Raises:
-        UnsupportedError: If the distribution is continuous without a density and w is to be chosen
-            by it.
+        UnsupportedError: If the distribution is continuous without a density and w is chosen by
+            density.
         ValueError: If the level is outside (0, 1) or the rule unknown.
 
     Example:

@@ -21,7 +21,7 @@ _MEANING = {
     "num_initial": "The number of points of the initial design.",
     "num_samples": "Samples of the outcomes at these values of W, jointly.",
     "options": "Further arguments of `risk_search`.",
-    "reference_point": "A value of each risk; only what is above all of them counts.",
+    "reference_point": "A value of each risk; only points above all of them count.",
     "reporting": "The rule of the recommendation, as in `EnvironmentRisk`.",
     "risk_level": "Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.",
     "risk_measure": "What is recommended by; larger is better.",
