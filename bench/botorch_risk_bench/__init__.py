@@ -1,3 +1,3 @@
-r"""What measures `botorch_risk`: problems of data, baselines, campaigns and their metrics."""
+r"""Measure `botorch_risk`: problems from data, baselines, campaigns and metrics."""
 
 __version__ = "0.1.0"

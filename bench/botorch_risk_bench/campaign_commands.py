@@ -48,17 +48,20 @@ Address = Annotated[
         metavar="ADDRESS", help="A running Dask scheduler; default: one for this campaign."
     ),
 ]
-JobFolder = Annotated[Path, Folder(help="For jobs, on a file system that all nodes share.")]
+JobFolder = Annotated[
+    Path, Folder(help="A folder for jobs, on a file system that all nodes share.")
+]
 Parameter = Annotated[
-    list[str], typer.Option(metavar="NAME=VALUE", help="Of a job; may be repeated. See submitit.")
+    list[str],
+    typer.Option(metavar="NAME=VALUE", help="A job's parameter; may be repeated. See submitit."),
 ]
 Journals = Annotated[
     Path | None,
     Folder(help="Where workers save each finished round, so that a crash loses nothing."),
 ]
 ReportSeconds = Annotated[float, Number(help="How often a worker reports.")]
-Device = Annotated[list[str], Name(help="May be repeated: a device for each worker.")]
-MemoryLimit = Annotated[int | None, Number(help="Of a worker, in MiB; on Linux.")]
+Device = Annotated[list[str], Name(help="A device for each worker; may be repeated.")]
+MemoryLimit = Annotated[int | None, Number(help="The memory of a worker, in MiB (Linux only).")]
 
 
 @contextmanager
@@ -118,15 +121,15 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The results, resumed if there; default: as CAMPAIGN, .sqlite."
+            metavar="FILE", help="Results, resumed if they exist; default: CAMPAIGN.sqlite."
         ),
     ] = None,
     extend: Annotated[
         bool, typer.Option("--extend", help="Take more rounds, seeds or series than before.")
     ] = False,
-    experiment: Annotated[list[str], Name(help="May be repeated: just these experiments.")] = [],  # noqa: B006
-    seeds: Annotated[int | None, Number(help="The number of seeds, at most.")] = None,
-    rounds: Annotated[int | None, Number(help="The number of rounds, at most.")] = None,
+    experiment: Annotated[list[str], Name(help="Only these experiments; may be repeated.")] = [],  # noqa: B006
+    seeds: Annotated[int | None, Number(help="The maximum number of seeds.")] = None,
+    rounds: Annotated[int | None, Number(help="The maximum number of rounds.")] = None,
 ) -> None:
     r"""Run the campaign of a file; started again, it resumes."""
     from botorch_risk_bench.campaigns import Campaign
@@ -142,9 +145,7 @@ def resume(
     engine: Any,
     options: Any,
     path: Store,
-    failed: Annotated[
-        bool, typer.Option("--failed", help="Run just the blocks that have failed.")
-    ] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Run only the failed blocks.")] = False,
 ) -> None:
     r"""Resume a campaign from its store, which holds its description and names its modules."""
     from botorch_risk_bench.campaigns import CampaignStore
@@ -193,7 +194,8 @@ def status(path: Store) -> None:
 def table(
     path: Store,
     to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write every round there, comma-separated.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every round to this comma-separated file."),
     ] = None,
 ) -> None:
     r"""Show the regret of each experiment; with --to, write one line per round."""
@@ -209,19 +211,21 @@ def table(
 
 @app.command(epilog="Example: botorch-risk campaign board first.sqlite --to pages")
 def board(
-    paths: Annotated[list[Path], File(help="Stores, or regrets.json.gz that --to has written.")],
+    paths: Annotated[list[Path], File(help="Stores, or a regrets.json.gz written by --to.")],
     by: Annotated[
         str | None,
         typer.Option(metavar="KEY", help="Group experiments by this key of their settings."),
     ] = None,
     strategy: Annotated[
-        list[str], Name(help="May be repeated, the reference first; default: all strategies.")
+        list[str], Name(help="May be repeated, with the reference first; default: all strategies.")
     ] = [],  # noqa: B006
-    without: Annotated[list[str], Name(help="May be repeated: leave this group out.")] = [],  # noqa: B006
+    without: Annotated[list[str], Name(help="Leave this group out; may be repeated.")] = [],  # noqa: B006
     baseline: Annotated[
         str | None, Name(help="Compare the leads over this strategy as ratios, by the held share.")
     ] = None,
-    to: Annotated[Path | None, Folder(help="For board.md and .png, and regrets.json.gz.")] = None,
+    to: Annotated[
+        Path | None, Folder(help="The folder for board.md, board.png and regrets.json.gz.")
+    ] = None,
 ) -> None:
     r"""Show which strategy reaches how many targets, how soon, and holds them to the end."""
     from functools import reduce

@@ -66,7 +66,9 @@ def list_experiments(
     context: Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[WORD]...", help="Of its name, its description or a strategy."),
+        typer.Argument(
+            metavar="[WORD]...", help="Words of its name, its description or a strategy."
+        ),
     ] = None,
 ) -> None:
     r"""List the experiments and their strategies: all, or those with every word."""
@@ -102,12 +104,12 @@ def run(
         typer.Option(metavar="NUMBER", help="After the initial design; default: see `list`."),
     ] = None,
     device: Annotated[
-        str, typer.Option(metavar="NAME", help="Where the strategies compute: cpu, cuda, cuda:1.")
+        str, typer.Option(metavar="NAME", help="The device of the strategies: cpu, cuda, cuda:1.")
     ] = "cpu",
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The results, resumed if there; default: EXPERIMENT.sqlite."
+            metavar="FILE", help="Results, resumed if they exist; default: EXPERIMENT.sqlite."
         ),
     ] = None,
     workers: Annotated[int, typer.Option(metavar="NUMBER", help="The number of processes.")] = 1,
@@ -123,7 +125,7 @@ def run(
 
 @app.command(epilog="Example: botorch-risk status branin.sqlite")
 def status(path: StorePath) -> None:
-    r"""Show how far each strategy has come."""
+    r"""Show the progress of each strategy."""
     from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
     from botorch_risk_bench.reports.summary import failed_points
 
@@ -150,9 +152,9 @@ def plot(
 ) -> None:
     r"""Write summary.md and pictures: regret by round, or F1 by cost for level sets.
 
-    The pictures are cumulative_regret.png and simple_regret.png, and for a single input the
-    models too; of several objectives, simple_regret.png alone, of the hypervolume; where a level
-    set is sought, f1.png.
+    The pictures are cumulative_regret.png and simple_regret.png, and for a single input the models
+    too; for several objectives, only simple_regret.png, of the hypervolume; for a level set,
+    f1.png.
     """
     from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
     from botorch_risk_bench.experiments import get_experiment
@@ -176,7 +178,7 @@ def main(own: Iterable[ExperimentDefinition] = ()) -> None:
     r"""Run the command line.
 
     Args:
-        own: Experiments in addition to the package's.
+        own: Further experiments, in addition to the package's.
     """
     app(obj=tuple(own))
 

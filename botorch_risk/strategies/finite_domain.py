@@ -1,4 +1,4 @@
-r"""The points of a finite domain as a space, and what lies between them."""
+r"""The points of a finite domain as a space, and the box between them."""
 
 from __future__ import annotations
 

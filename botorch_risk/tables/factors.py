@@ -1,4 +1,4 @@
-r"""The rows of a table, the conditions or the contexts, and how far apart they are."""
+r"""The rows of a table (the conditions or the contexts) and their distances."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Factors:
 
     @classmethod
     def of(cls, rows: Any, name: str = "rows") -> Factors:
-        r"""The rows of a DataFrame, a tensor or a list; factors stay as they are.
+        r"""The rows of a DataFrame, a tensor or a list; factors are returned unchanged.
 
         Args:
             rows: A DataFrame, whose columns of numbers are descriptors and whose other columns are
                 categories, and whose index names the rows; a tensor or an array of descriptors
                 `n x d`; or a list of names, of which tuples have one category in each entry.
-            name: What they are called in messages.
+            name: Their name in messages.
 
         Raises:
             InputDataError: If there is no row, a name comes twice or a value is missing.
@@ -87,18 +87,18 @@ class Factors:
 
     @classmethod
     def with_distances(cls, names: Sequence[Hashable], distances: Any) -> Factors:
-        r"""Rows with distances of the user, such as 1 - Tanimoto similarity of fingerprints.
+        r"""Rows with user-defined distances, such as 1 - Tanimoto similarity of fingerprints.
 
         Args:
             names: One for each of the n rows.
-            distances: `c x n x n`, or `n x n` for one column, of which each has a rate that is
-                learnt. Scaled so that far is about 1, as the prior of the rates expects.
+            distances: `c x n x n`, or `n x n` for one column; each column has a learnt rate. Scale
+                them so that large distances are about 1, as the prior of the rates expects.
 
         Raises:
             BotorchTensorDimensionError: If the shape is another one.
-            InputDataError: If a name comes twice, or they are no distances of which
-                `exp(-rate * distance)` is a correlation for every rate, as it is if they are
-                squared distances of points (Schoenberg).
+            InputDataError: If a name is duplicated, or `exp(-rate * distance)` is not a correlation
+                for every rate. It is one if the distances are squared distances of points
+                (Schoenberg).
 
         Example:
             >>> far = torch.tensor([[0.0, 0.2, 1.0], [0.2, 0.0, 0.9], [1.0, 0.9, 0.0]])
@@ -148,7 +148,7 @@ def _entries(names: tuple[Hashable, ...], name: str) -> list[tuple[Any, ...]]:
 
 
 def _column(values: np.ndarray, name: str) -> Tensor:
-    r"""Coordinates of one column: one for numbers, and one for each value of a category."""
+    r"""The coordinates of one column: one for numbers, or one for each value of a category."""
     if values.dtype.kind not in "iuf":
         return _categories(values.tolist())
     if not np.isfinite(values).all():

@@ -8,8 +8,8 @@ four independent processes over the rows with the kernels
     K(x, x') = exp(-sum_c rate_c distance_c(x, x'))
 
 K is BoTorch's `CategoricalKernel` in columns of categories, and GPyTorch's `RBFKernel` in columns
-of numbers. The last process is what a pair has of its own: no other pair tells of it, and a second
-reading would repeat it, except for the part `noise_share` of its variance that is noise.
+of numbers. The last process is specific to a pair: no other pair is informative about it, and a
+second reading would repeat it, except for the share `noise_share` of its variance that is noise.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _BOUNDS = {"rates": (-5.0, 4.0), "variances": (-8.0, 4.0), "own": (-8.0, 2.0)}
 
 @dataclass(frozen=True)
 class TableReadings:
-    r"""What was observed, in `R` replicates of one size.
+    r"""The observations of `R` replicates of equal size.
 
     Args:
         conditions: The rows of the pairs; they are moved to the device of `Y`.
         contexts: The values of W, likewise.
         pairs: `R x n` pairs, `condition * n_w + context`.
         Y: `R x n` outcomes.
-        noise_share: The part in [0, 1] of what a pair has of its own that is noise.
+        noise_share: The share, in [0, 1], of a pair's own variance that is noise.
     """
 
     conditions: Factors
@@ -78,7 +78,7 @@ class TableHyperparameters(NamedTuple):
     Attributes:
         rates: `R x c`, first for the columns of the conditions, then of the contexts.
         variances: `R x 3`: of conditions, of contexts and of both.
-        own: `R`, the variance of what a pair has of its own.
+        own: `R`, the variance specific to a pair.
     """
 
     rates: Tensor

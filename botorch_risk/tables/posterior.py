@@ -27,7 +27,7 @@ class TablePosterior:
             `R x n_x x n_x` and `R x n_w x n_w`.
         mean: `R x n_x x n_w`.
         variance: `R x n_x x n_w`.
-        noise: `R`, the variance of one more reading of a pair that is known.
+        noise: `R`, the variance of one more reading of a known pair.
         whitened: `V`, `R x n x n_x x n_w`.
     """
 
@@ -49,8 +49,8 @@ class TablePosterior:
         Args:
             readings: The readings of `R` replicates, or of one.
             hyperparameters: Those of `R` rows.
-            conditions: The `m` conditions of interest, which are then all that there are; the
-                readings of others count. All by default.
+            conditions: The `m` conditions of interest, the only ones kept; readings of other
+                conditions still count. All by default.
         """
         num_rows = len(hyperparameters.own)
         centre, spread = (each.expand(num_rows) for each in readings.units)
@@ -89,7 +89,7 @@ class TablePosterior:
         )
 
     def row_of(self, pair: Tensor) -> Tensor:
-        r"""How the mean of each pair moves per standard deviation of a reading at a pair.
+        r"""The move of each pair's mean per standard deviation of a reading at a pair.
 
         Args:
             pair: `R` pairs.
@@ -151,12 +151,12 @@ class TablePosterior:
         return prior - white.mT @ white
 
     def moves(self, weights: Tensor, conditions: Tensor, candidates: Tensor) -> Tensor:
-        r"""How combined values move per standard deviation of a reading.
+        r"""The move of combined values per standard deviation of a reading.
 
         Args:
             weights: `R x n_x x n_w`, of the combined values.
             conditions: `R x p`, of which they are taken.
-            candidates: `R x c` conditions, to be read with each context.
+            candidates: `R x c` conditions, each read with every context.
 
         Returns:
             `R x p x c x n_w`.

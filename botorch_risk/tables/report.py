@@ -1,4 +1,4 @@
-r"""How certain the risks of conditions are, hyperparameters included."""
+r"""The uncertainty of the conditions' risks, including hyperparameters."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class RiskReport(NamedTuple):
         risk: `m` expected risks.
         lower: `m` lower ends of intervals.
         upper: `m` upper ends.
-        probability_best: `m` probabilities of the largest risk among these conditions.
+        probability_best: `m` probabilities of having the largest risk among these conditions.
     """
 
     risk: Tensor
@@ -46,10 +46,9 @@ def report_risks(
     generator: Generator,
     level: float = 0.95,
 ) -> RiskReport:
-    r"""Risks with intervals, and the probability of each to be the largest.
-
-    Samples of the outcomes over W, under hyperparameters that are drawn around their maximum. The
-    probabilities linearise the risks in the outcomes.
+    r"""Risks with intervals, and the probability that each is the largest. They come from samples
+    of the outcomes over W, under hyperparameters drawn around their maximum. The probabilities
+    linearise the risks in the outcomes.
 
     Args:
         readings: The readings of one replicate.
@@ -82,7 +81,7 @@ def report_risks(
 def _shares_of_wins(
     posterior: TablePosterior, risk_measure: RiskMeasure, weights: Tensor, generator: Generator
 ) -> Tensor:
-    r"""How often each condition has the largest risk in joint samples, `m`."""
+    r"""The frequency with which each condition has the largest risk in joint samples, `m`."""
     everything = torch.ones_like(posterior.mean, dtype=torch.bool)
     risk = TableBelief(posterior, risk_measure, weights, everything).risk
     covariance = posterior.combined_covariance(risk.gradient)[0]

@@ -40,15 +40,15 @@ _LINES = ChunkSize(cpu=2**20)
 
 @dataclass(frozen=True)
 class TableBelief:
-    r"""What is believed of the risks of the conditions.
+    r"""The belief about the risks of the conditions.
 
     Args:
         posterior: The posterior of the outcomes.
         risk_measure: Bound to the contexts.
         weights: The probabilities of the contexts, `n_w`.
         free: The pairs that may be read, `R x n_x x n_w`.
-        moved: How each fantasy of the pairs chosen so far has moved the expected risks,
-            `R x F x n_x`; None before the first.
+        moved: The move of the expected risks under each fantasy of the pairs chosen so far, `R x F
+            x n_x`; None before the first.
         num_samples: For measures whose expectation has no closed form.
     """
 
@@ -94,15 +94,15 @@ class TableBelief:
 
     @cached_property
     def has_free(self) -> Tensor:
-        r"""Which conditions have a pair left, `R x n_x`."""
+        r"""The conditions with a free pair, `R x n_x`."""
         return self.free.any(dim=-1)
 
     def after(self, pair: Tensor, fantasies: Tensor | None = None) -> TableBelief:
-        r"""The belief once a pair, `R`, has been chosen; its reading is not known yet.
+        r"""The belief after choosing a pair, `R`, with its reading still unknown.
 
         Args:
             pair: The pair.
-            fantasies: `F` standard normal numbers, what its reading may show.
+            fantasies: `F` standard normal numbers for its possible readings.
         """
         moved = self.moved
         if fantasies is not None:
@@ -128,14 +128,14 @@ def choose_plate(
     generators: Sequence[Generator],
     pending: Tensor | None = None,
 ) -> Tensor:
-    r"""Choose pairs one after the other, each as if the ones before had been read.
+    r"""Choose pairs in sequence, each as if the ones before had been read.
 
     Args:
         belief: The belief of `R` replicates, each with at least `q` free pairs.
         rule: How to choose.
         q: The number of pairs.
         generators: One for each replicate.
-        pending: Pairs `R x p` that are being read already.
+        pending: Pairs `R x p` that are already being read.
 
     Returns:
         `R x q` pairs, `condition * n_w + context`.
@@ -162,14 +162,14 @@ def _fantasies(number: int) -> Tensor:
 
 
 def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
-    r"""The pair whose reading is expected to raise the largest expected risk most.
+    r"""The pair whose reading is expected to increase the largest expected risk most.
 
         gain(x, w) = E[max_x' (a(x') + sigma(x'; x, w) Z)] - max_x' a(x')
         sigma(x'; x, w) = q(x')' k_n((x', .), (x, w)) / sqrt(k_n((x, w), (x, w)) + noise)
 
-    Exact for measures that are linear in the outcomes. Among more than 48 conditions those with the
-    largest expected risk and the largest upper bound of the risk are compared, and of those with
-    free pairs read.
+    Exact for measures that are linear in the outcomes. With more than 48 conditions, it compares
+    those with the largest expected risks and the largest upper bounds, and reads the ones with free
+    pairs.
     """
     risk, posterior = belief.risk, belief.posterior
     compared, read = belief.promising(), belief.promising(belief.has_free)
@@ -209,7 +209,7 @@ def _largest(value: Tensor, upper: Tensor) -> Tensor:
 
 
 def largest_bound(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
-    r"""The condition of the largest upper bound of the risk, `R`.
+    r"""The condition with the largest upper bound of the risk, `R`.
 
     Ties go to the largest mean bound, then to chance: untried conditions often tie, and the order
     of a table may give away which are good.
@@ -230,7 +230,8 @@ def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tenso
 
 
 def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
-    r"""At the largest bound, the least certain of the lacing contexts, or of all if none is free.
+    r"""At the largest bound, the least certain of the lacing contexts, or of all contexts if none
+    of those is free.
 
     For the share above a threshold these are the contexts whose bounds enclose it.
     """
@@ -254,7 +255,7 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
 
 
 def outcome_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
-    r"""At the largest bound, the context of the least certain outcome."""
+    r"""At the largest bound, the context with the least certain outcome."""
     x = largest_bound(belief, generators)
     variance = _of_each(belief.posterior.variance, x)
     return _with_best_context(belief, x, variance, generators)
@@ -275,7 +276,7 @@ def random_pair(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
 
 
 def _largest_at_random(score: Tensor, generators: Sequence[Generator]) -> Tensor:
-    r"""The index of a largest score `R x n`, with a lottery that is drawn on the CPU."""
+    r"""The index of a largest score `R x n`; ties are broken at random on the CPU."""
     number = score.shape[-1]
     draws = [torch.rand(number, generator=each, dtype=torch.double) for each in generators]
     return argmax_at_random(score, torch.stack(draws).to(score))
@@ -289,7 +290,7 @@ def _of_each(values: Tensor, x: Tensor) -> Tensor:
 def _with_best_context(
     belief: TableBelief, x: Tensor, score: Tensor, generators: Sequence[Generator]
 ) -> Tensor:
-    r"""The pair of a condition, `R`, with the free context of the largest score, `R x n_w`."""
+    r"""The pair of a condition, `R`, and its free context with the largest score, `R x n_w`."""
     free = _of_each(belief.free, x)
     score = score.masked_fill(~free, -torch.inf)
     return x * free.shape[-1] + _largest_at_random(score, generators)
@@ -308,8 +309,9 @@ TABLE_RULES: dict[TableRule, Chooser] = {
 def rule_for(risk_measure: RiskMeasure) -> TableRule:
     r"""The default rule of a risk.
 
-    On four tables of reactions it was ahead of the least certain outcome under each of four risks
-    (bench/studies/reaction_tables); the rules were chosen on the same tables, on other seeds.
+    On four tables of reactions it was better than the least certain outcome under each of four
+    risks (bench/studies/reaction_tables); the rules were chosen on the same tables with other
+    seeds.
     """
     if isinstance(risk_measure, Expectation):
         return "knowledge_gradient"

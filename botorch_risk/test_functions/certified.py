@@ -1,4 +1,4 @@
-r"""Problems of a decision and an environmental variable whose optimum under a risk is proved."""
+r"""Problems of a decision and an environmental variable with a proved optimum under a risk."""
 
 import json
 from functools import cache
@@ -46,10 +46,10 @@ class CertifiedProblem(EnvironmentalTestProblem):
         objective(x) = risk(f(x, W)),  W on finitely many points
 
     `closed_forms.FORMS` lists the functions, in units of their standard deviation over the cube. W
-    has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`, or
-    9 x 9 of them. The objective is exact, and no decision is better than `optimal_risk` by more
-    than 1e-6: see bench/studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
-    `optimizers` belong to `f`, where they are known; here they are not.
+    has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`, or 9 x
+    9 of them. The objective is exact, and no decision is better than `optimal_risk` by more than
+    1e-6: see bench/studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
+    `optimizers` belong to `f`; here they are unknown.
 
     Args:
         form: The function, a key of `FORMS`.
@@ -60,7 +60,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
         dtype: The dtype of the bounds and of the distribution's points.
 
     Raises:
-        ValueError: If there is no certificate of the function under the risk.
+        ValueError: If the function has no certificate under the risk.
 
     Example:
         >>> problem = CertifiedProblem("branin", "value-at-risk")
@@ -94,7 +94,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The risk of decisions, `... x d_x -> ...`; of the problem, or another one."""
+        r"""The problem's or another risk of decisions, `... x d_x -> ...`."""
         self._check_decisions(X)
         environment = environment_of(self.num_environment)
         return risk_over(environment, X, self._evaluate_true, risk or self.risk_measure)

@@ -20,14 +20,14 @@ from botorch_risk.test_functions.environmental import (
 
 
 class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheticTestFunction, ABC):
-    r"""A maximised `f(x, w)` and slacks `c_i(x, w)`, where `c_i >= 0` has to hold often enough.
+    r"""A maximised `f(x, w)` and slacks `c_i(x, w)`; `c_i >= 0` has to hold often enough.
 
         maximise E[f(x, W)]  subject to  P(c_i(x, W) >= 0) >= 1 - delta  for each i
 
     The distribution of W is `bell_shaped_environment()`, 33 values of [0, 1], so that `environment`
-    is exact. The slacks of each problem decrease in w: the constraints hold jointly as often as the
-    tightest one does. W is at most 0.75 with a probability of 0.962, and at most the next lower
-    value with one of 0.942. Hence the feasible set is known,
+    is exact. The slacks of each problem decrease in w: so all constraints hold together exactly as
+    often as the tightest one. W is at most 0.75 with probability 0.962, and at most the next lower
+    value with probability 0.942. Hence the feasible set is known,
 
         P(c_i(x, W) >= 0) >= 0.95  <=>  c_i(x, 0.75) >= 0
 
@@ -44,7 +44,7 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
         dtype: The dtype of the bounds and of the distribution's points.
 
     Raises:
-        InputDataError: If there are not as many standard deviations as constraints.
+        InputDataError: If the number of standard deviations does not match the constraints.
     """
 
     environment: DiscreteEnvironment
@@ -77,8 +77,8 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
     def constraint_risks(self, X: Tensor, risk: Risk | None = None) -> Tensor:
         r"""The risk of each slack, `... x num_constraints`, at `... x d_x` decisions.
 
-        By default the value-at-risk, ties included: what a slack is at least with a probability of
-        1 - delta, negative if the chance is missed.
+        By default the value-at-risk, ties included: the value that a slack reaches with probability
+        1 - delta, negative if the chance constraint is violated.
 
         Raises:
             ValueError: If `X` does not have `d_x` columns or is not within the bounds.
@@ -121,10 +121,10 @@ class ChanceConstrainedGramacy(ChanceConstrainedTestProblem):
         c_1(x, w) = x_1 + 2 x_2 + sin(2 pi (x_1^2 - 2 x_2)) / 2 - 1.5 - (w - 0.5) (0.2 + x_1)
         c_2(x, w) = 1.5 - x_1^2 - x_2^2 - 0.4 (w - 0.5)
 
-    At w = 0.5 it is the problem of [Gramacy2016lagrangian]_, whose optimum is -0.5998 at
-    (0.1954, 0.4044). Decisions near it miss the chance: the optimum moves away along the first
-    constraint, which is tight there. A second local optimum is -0.756041 at (0, 0.756041). 35 % of
-    the square is feasible.
+    At w = 0.5 it is the problem of [Gramacy2016lagrangian]_, whose optimum is -0.5998 at (0.1954,
+    0.4044). Decisions near that point violate the chance constraint: the optimum moves along the
+    first constraint, which is tight there. A second local optimum is -0.756041 at (0, 0.756041). 35
+    % of the square is feasible.
 
     Example:
         >>> problem = ChanceConstrainedGramacy()

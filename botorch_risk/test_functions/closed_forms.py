@@ -1,7 +1,7 @@
 r"""Formulas of a decision and an environmental variable, on the unit cube.
 
-Each takes the coordinates of (x, w) one by one and uses nothing but operators and methods, so that
-what can be proved of a formula, such as bounds by interval arithmetic, is proved of what runs.
+Each takes the coordinates of (x, w) one by one and uses nothing but operators and methods, so a
+proof about a formula, such as bounds by interval arithmetic, is a proof about the code.
 """
 
 import math
@@ -19,7 +19,7 @@ class ClosedForm:
         name: The name.
         num_decision: The number of decisions, the first coordinates.
         num_environment: The number of environmental variables, the last ones.
-        formula: From the coordinates, each in [0, 1], to the outcome, to be maximised.
+        formula: Maps the coordinates, each in [0, 1], to the outcome, which is maximised.
         scale: The standard deviation of the outcome over the unit cube, by which it is divided.
     """
 
@@ -40,7 +40,7 @@ def _branin_of(u: Any, v: Any) -> Any:
 
 
 def branin(z: Sequence[Any]) -> Any:
-    r"""Minus Branin's function, as V-UCB has it with one decision."""
+    r"""Minus Branin's function, as in V-UCB with one decision."""
     return -_branin_of(15 * z[0] - 5, 15 * z[1])
 
 
@@ -68,7 +68,7 @@ def mccormick(z: Sequence[Any]) -> Any:
 
 
 def ridges(z: Sequence[Any]) -> Any:
-    r"""A high narrow ridge that moves with w, and a low broad hill that hardly does."""
+    r"""A high narrow ridge that moves with w, and a low broad hill that hardly moves."""
     narrow = -((z[0] - 0.25 - 0.05 * (2 * math.pi * z[1]).sin()) / 0.05).square()
     broad = -((z[0] - 0.7 + 0.1 * z[1]) / 0.2).square()
     return 1.5 * narrow.exp() + broad.exp()

@@ -17,9 +17,9 @@ class Deceptive(ConstantNoiseProblem):
                  5 (x - alpha_i) / (alpha_i - 1) + 1    to (1 + 4 alpha_i) / 5
                  (x - 1) / (1 - alpha_i) + 4/5          to 1
 
-    on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions states it
-    as -f to be minimised, with these pieces; Appendix C of [Ha2023uhe]_ prints the third and the
-    fourth without their "+ 1" and "+ 4/5", which would leave jumps.
+    on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions has it as
+    -f, minimised, with these pieces; Appendix C of [Ha2023uhe]_ prints the third and the fourth
+    without "+ 1" and "+ 4/5", which would make jumps.
 
     Raises:
         ValueError: If `dim` is less than 1.

@@ -53,8 +53,8 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
     is a measure of risk of `f(x, W)` at a decision; `optimal_value` and `optimizers` belong to `f`,
     as everywhere in BoTorch.
 
-    It has what the experiment loop of `botorch_risk_bench` asks of a problem with contexts. A
-    subclass sets `environment` and defines `objective` and `_evaluate_true`.
+    It has the interface that the experiment loop of `botorch_risk_bench` needs for a problem with
+    contexts. A subclass sets `environment` and defines `objective` and `_evaluate_true`.
 
     Example:
         >>> from botorch_risk.risk import Expectation, WorstCase
@@ -91,8 +91,8 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
 
         Args:
             X: Decisions, `... x d_x`, within `decision_bounds`.
-            risk: From values `... x n_w` and their weights to a `...` tensor, such as a measure
-                of `botorch_risk.risk`. Default: the problem's own.
+            risk: Maps values `... x n_w` and their weights to a `...` tensor, such as a measure of
+                `botorch_risk.risk`. Default: the problem's own.
 
         Returns:
             A `...` tensor.

@@ -66,8 +66,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
         r"""The expectation to six digits, or another measure of risk, differentiable in `X`.
-
-        Another measure is that over the points of `environment`, hence less exact.
+        Another measure uses the points of `environment`, and is less exact.
 
         Raises:
             ValueError: If `X` does not have `d_x` columns or is not in the unit cube.
@@ -89,8 +88,8 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
         Args:
             num_samples: How many values of W to draw, `n`.
             generator: A CPU generator, or one for each of `R` replicates.
-            clipped: Whether to clip the values to the bounds, which `f` needs. The public program
-                of the paper lets its models see them before.
+            clipped: Whether to clip the values to the bounds, which `f` needs. In the paper's
+                public program, the models see the values before clipping.
         """
         if clipped:
             return self.environment.sample(num_samples, generator)
@@ -102,7 +101,9 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
         return risk(self._evaluate_true(inputs), weights)
 
     def _expectation(self, X: Tensor) -> Tensor:
-        r"""At `m x d_x` in float64, in the way that gives six digits for this problem."""
+        r"""The expectation at `m x d_x` in float64, by the method that gives six digits for this
+        problem.
+        """
         return self._measure(X, lambda values, weights: (values * weights).sum(dim=-1))
 
 

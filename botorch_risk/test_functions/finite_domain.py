@@ -16,15 +16,14 @@ class FiniteDomainProblem(RepeatedTestProblem):
 
         outcome(x) = f(x) + sqrt(noise variance) N(0, 1)
 
-    Points are looked up exactly. A row of NaN in `X` asks for nothing and has NaN for its value
-    and its outcomes. If the noise can be chosen, the last column of `X` is the number of the
-    level, from 0.
+    Points are looked up exactly. A row of NaN in `X` asks for nothing; its value and its outcomes
+    are NaN. If the noise can be chosen, the last column of `X` is the number of the level, from 0.
 
     Args:
         domain: `|D| x d` distinct points.
         values: `|D|` values of f; or `R x |D|`, a function for each of `R` replicates, and
             then `X` has a leading dimension `R`.
-        noise: The noise variance, in squared units of f; several are levels to choose from.
+        noise: The noise variance, in squared units of f; several values are levels to choose from.
 
     Raises:
         BotorchTensorDimensionError: If the shapes do not fit.

@@ -1,4 +1,4 @@
-r"""Functions drawn from a Gaussian process, one for each seed, with their true maxima."""
+r"""Functions drawn from a Gaussian process, one per seed, with their true maxima."""
 
 from collections.abc import Sequence
 
@@ -22,8 +22,8 @@ class GaussianProcessSample(FiniteDomainProblem):
     r"""A draw from a GP with a squared exponential kernel of variance 1, on a grid of [0, 1]^2.
 
     The function of the experiment on noise levels in Sec. 4 of [Bogunovic2016truvar]_, on 50 x 50
-    points with lengthscale 0.1. The kernel is a product over the inputs, so the draw is exact up
-    to rounding and takes no time.
+    points with lengthscale 0.1. The kernel is a product over the inputs, so the draw is exact up to
+    rounding and fast.
 
     Args:
         seeds: An integer for one function, `values: |D|`; or one seed for each of `R`
@@ -60,11 +60,11 @@ class GaussianProcessSample(FiniteDomainProblem):
 class PosteriorMeanFunctions:
     r"""Smooth functions on [0, 1]^2: posterior means of a GP given 200 of its values.
 
-    The synthetic functions for optimisation in Sec. 4 of [Bogunovic2016truvar]_: 200 points
-    uniform at random, values drawn from a GP with a squared exponential kernel of lengthscale 0.1
-    and variance 1. The experiment's noise variance, 1e-6, is added to the
-    diagonal of the kernel matrix, which close points would make singular. The maxima are found by
-    a dense grid and ascent from it.
+    The synthetic functions for optimisation in Sec. 4 of [Bogunovic2016truvar]_: 200 points uniform
+    at random, values drawn from a GP with a squared exponential kernel of lengthscale 0.1 and
+    variance 1. The experiment's noise variance, 1e-6, is added to the diagonal of the kernel
+    matrix, which would otherwise be singular for close points. The maxima are found by a dense grid
+    and ascent from it.
 
     Attributes:
         centers: `R x n x 2` points.

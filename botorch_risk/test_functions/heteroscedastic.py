@@ -27,7 +27,7 @@ def local_maxima(
     Deterministic and in float64. The grid resolves up to three inputs well.
 
     Args:
-        function: Differentiable, from points `n x d` to values `n`.
+        function: A differentiable function from points `n x d` to values `n`.
         bounds: Lower and upper bound of each of the `d` inputs.
 
     Returns:
@@ -43,7 +43,7 @@ def local_maxima(
 def _starts(
     function: Callable[[Tensor], Tensor], bounds: Sequence[tuple[float, float]]
 ) -> list[Tensor]:
-    r"""The best point of a grid, the best one apart from it, and so on; each a `d`-tensor."""
+    r"""The best point of a grid, the best one away from it, and so on; each a `d`-tensor."""
     size = round(GRID_SIZE ** (1 / len(bounds)))
     axes = [torch.linspace(lower, upper, size, dtype=torch.double) for lower, upper in bounds]
     grid = torch.cartesian_prod(*axes).view(-1, len(bounds))
@@ -169,8 +169,8 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
 class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
     r"""A heteroscedastic problem whose level of noise is built from sigmoids.
 
-    The text of the paper calls the sigmoid the variance of the noise; the authors' program,
-    from which their figures come, uses it as the standard deviation. Both are offered.
+    The paper's text calls the sigmoid the noise variance; the authors' program, which made their
+    figures, uses it as the standard deviation. Both are offered.
 
     Args:
         noise_scale: The height of each sigmoid, at least 0. The authors' configurations

@@ -17,7 +17,7 @@ LOTS, COSTS, LOSSES = (15.0, 20.0, 30.0), (3.0, 2.4, 1.7), (0.0, 0.2, 0.6)  # of
 
 
 class MixedNewsvendor(EnvironmentalTestProblem):
-    r"""Profit of a season, of a continuous, an integer and a categorical decision variable.
+    r"""The profit of a season, for a continuous, an integer and a categorical decision variable.
 
         f(x, w) = (price min(demand, received) + 0.5 max(0, received - demand) - cost ordered) / 100
         demand = 400 exp(-price / 4) (0.4 + 1.2 w),  ordered = lots * units in a lot,
@@ -31,8 +31,8 @@ class MixedNewsvendor(EnvironmentalTestProblem):
         1: lots of 20 units, 2.4 each, up to 0.2 of them are lost;
         2: lots of 30 units, 1.7 each, up to 0.6 of them are lost.
 
-    W, how good the season is, has the distribution `bell_shaped_environment()`. The best
-    expectation, 3.12, belongs to the cheapest supplier, who delivers least when the season is bad.
+    W, the quality of the season, has the distribution `bell_shaped_environment()`. The best
+    expectation, 3.12, is that of the cheapest supplier, who delivers least in a bad season.
 
     Example:
         >>> problem = MixedNewsvendor()

@@ -16,10 +16,10 @@ from botorch_risk.arguments import check_counts
 class RepeatedTestProblem(BaseTestProblem, ABC):
     r"""A maximised problem whose outcome is a random draw, with a distribution that depends on `x`.
 
-    It has what the experiment loop of `botorch_risk_bench` asks of a problem: its
-    `bounds` and `sample_repeats`. There is no `negate`: the objective is always to be maximised, so
-    `forward(X, noise=False)` and `evaluate_true(X)` agree. A subclass says what the draws make of
-    a point (`_observe`) and, if they are not standard normal, how to draw (`_draw`).
+    It has the interface that the experiment loop of `botorch_risk_bench` needs: `bounds` and
+    `sample_repeats`. There is no `negate`: the objective is always to be maximised, so `forward(X,
+    noise=False)` and `evaluate_true(X)` agree. A subclass defines how draws become outcomes
+    (`_observe`) and, if they are not standard normal, how to draw (`_draw`).
 
     Example:
         >>> class Coin(RepeatedTestProblem):  # 1 with probability x, else 0
@@ -120,9 +120,9 @@ class ConstantNoiseProblem(RepeatedTestProblem, SyntheticTestFunction, ABC):
 
 
 class MaximizedTestFunction(ConstantNoiseProblem):
-    r"""One of BoTorch's own test functions, maximised, with what the experiment loop asks for.
+    r"""One of BoTorch's own test functions, maximised, with the interface of the experiment loop.
 
-    A function that is to be minimised is negated, whatever its `negate` says.
+    A function to be minimised is negated, whatever its `negate` is.
 
     Example:
         >>> from botorch.test_functions import Branin

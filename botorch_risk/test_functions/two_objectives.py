@@ -29,19 +29,19 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
         f_2(x, w) = -|x - b|^2 - (1 - w) |x - e|^2,  b = (0.8, 0.3), e = (0.7, 0.9)
         risks(x) = (CVaR(f_1(x, W)), CVaR(f_2(x, W))), the means of the worst tenths
 
-    The problem of [Schaffer1985vega]_ with two inputs and an environment: what is bad for one
-    objective is good for the other. A risk measure that is positively homogeneous and
+    The problem of [Schaffer1985vega]_ with two inputs and an environment: values of w that are bad
+    for one objective are good for the other. A risk measure that is positively homogeneous and
     translation-equivariant (expectation, value-at-risk, conditional value-at-risk, worst case)
-    makes squared distances of them again. With `s_1 = -2 risk(-W)` and `s_2 = -risk(W - 1)`,
+    turns them into squared distances again. With `s_1 = -2 risk(-W)` and `s_2 = -risk(W - 1)`,
 
         risk_1(x) = -(1 + s_1) |x - p|^2 + u,  p = (a + s_1 c) / (1 + s_1),
                                                u = -s_1 / (1 + s_1) |a - c|^2
 
-    and risk_2 with q and v alike. So the Pareto set is the segment from p to q, and its
+    and risk_2 likewise with q and v. So the Pareto set is the segment from p to q, and its
     hypervolume is `(u - ref_1) (v - ref_2) - (1 + s_1) (1 + s_2) |p - q|^4 / 6`.
 
     The distribution of W is `bell_shaped_environment()`. `forward` gives the outcomes at (x, w), as
-    everywhere in BoTorch; `max_hv`, `ref_point` and `gen_pareto_front` belong to the risks.
+    everywhere in BoTorch; `max_hv`, `ref_point` and `gen_pareto_front` refer to the risks.
 
     Example:
         >>> problem = EnvironmentalSchaffer()
@@ -85,7 +85,7 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
     def sample_outcomes(
         self, X: Tensor, num_repeats: int, generator: Generator | Sequence[Generator]
     ) -> Tensor:
-        r"""Repeats of both objectives, `batch_shape x q x k x 2`, as of `sample_repeats`."""
+        r"""Repeats of both objectives, `batch_shape x q x k x 2`, as in `sample_repeats`."""
         deviations = self.noise_std if isinstance(self.noise_std, list) else [self.noise_std] * 2
         return draw_outcomes(
             self.evaluate_true(X), [each or 0.0 for each in deviations], num_repeats, generator
@@ -125,8 +125,8 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
     def pareto_set(self, n: int, risk: Risk | None = None) -> Tensor:
         r"""`n` equidistant decisions of the Pareto set, its ends included, `n x 2`.
 
-        The best of the first objective is first. A `risk` has to be positively homogeneous and
-        translation-equivariant.
+        The best one for the first objective comes first. A `risk` has to be positively homogeneous
+        and translation-equivariant.
         """
         _, (p, q), _ = self._distances(risk)
         share = torch.linspace(0, 1, n, dtype=torch.double).to(p).unsqueeze(-1)

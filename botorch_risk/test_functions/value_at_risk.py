@@ -167,7 +167,8 @@ class ValueAtRiskBranin(ValueAtRiskTestProblem):
 
         f(x, w) = -(B(15 x - 5, 15 w) - 44.81) / 51.95
 
-    with `B` the Branin function, scaled as in the authors' program, which the paper leaves open.
+    with `B` the Branin function, scaled as in the authors' program; the paper does not specify the
+    scaling.
 
     Source: [Nguyen2021vucb]_, Sec. 4.1.
 
@@ -200,8 +201,8 @@ class ValueAtRiskGoldsteinPrice(ValueAtRiskTestProblem):
 
         f(x, w) = -(log G(4 x - 2, 4 w - 2) - 8.693)
 
-    with `G` the function of Goldstein and Price. In the authors' program the usual division by
-    2.427 is switched off; the paper leaves the scaling open.
+    with `G` the function of Goldstein and Price. The authors' program omits the usual division by
+    2.427; the paper does not specify the scaling.
 
     Source: [Nguyen2021vucb]_, Sec. 4.1.
     """

@@ -1,4 +1,4 @@
-r"""Methods that the papers compare theirs with, and ablations."""
+r"""The papers' baselines, and ablations."""
 
 from .ask_tell import AskTell, AskTellOptimizer, ask_tell
 from .botorch_pareto import conditional_value_at_risk_log_nehvi, mars_log_nei

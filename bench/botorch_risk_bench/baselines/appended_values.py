@@ -1,4 +1,4 @@
-r"""Take a risk as BoTorch does, over values of W appended to a decision."""
+r"""Take a risk over values of W appended to a decision, as BoTorch does."""
 
 import warnings
 from collections.abc import Iterator

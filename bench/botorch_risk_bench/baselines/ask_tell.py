@@ -1,4 +1,4 @@
-r"""Optimisers of other packages, by asking and telling."""
+r"""Optimisers of other packages, by ask and tell."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

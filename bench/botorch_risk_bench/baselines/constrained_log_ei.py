@@ -1,4 +1,4 @@
-r"""BoTorch's expected improvement of a risk where constraints hold, replicate by replicate."""
+r"""BoTorch's expected improvement of a risk under constraints, replicate by replicate."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-r"""What the arguments of baselines mean, said once, and how their examples begin."""
+r"""The arguments of baselines, documented once, and the beginning of their examples."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-r"""Entropy searches of BoTorch, function by function, on a finite domain or in the box round it."""
+r"""BoTorch's entropy searches, function by function, on a finite domain or in the box around it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-r"""Random decisions, reported by a risk or by the risks of several objectives."""
+r"""Random decisions, recommended by a risk or by the risks of several objectives."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-r"""Baselines that decide how often to measure, for mean minus variance."""
+r"""Baselines that choose the number of readings, for mean minus variance."""
 
 from __future__ import annotations
 

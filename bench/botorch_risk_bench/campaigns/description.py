@@ -1,4 +1,6 @@
-r"""What a campaign runs: experiments x settings x strategies x seeds, as a file or in Python."""
+r"""The description of a campaign: experiments x settings x strategies x seeds, as a file or in
+Python.
+"""
 
 from __future__ import annotations
 

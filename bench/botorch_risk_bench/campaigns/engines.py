@@ -1,4 +1,6 @@
-r"""Where the blocks of a campaign run: in this process, on its cores, on Dask, through SLURM."""
+r"""Engines that run the blocks of a campaign: in this process, on its cores, on Dask, through
+SLURM.
+"""
 
 import ipaddress
 import multiprocessing

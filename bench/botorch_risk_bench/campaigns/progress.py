@@ -1,4 +1,4 @@
-r"""Show how far a campaign is: a bar in a terminal, otherwise a line now and then."""
+r"""Show the progress of a campaign: a bar in a terminal, otherwise an occasional line."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ def run_experiment(
         num_rounds: The number of rounds after the initial design; the experiment's own by default.
         device: Where the strategies compute. The problem stays on the CPU.
         num_jobs: The number of processes, each with one strategy at a time.
-        own: Experiments in addition to the package's.
+        own: Further experiments, in addition to the package's.
 
     Raises:
         RuntimeError: If a strategy fails; the message has the cause.

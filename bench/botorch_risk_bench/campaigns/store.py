@@ -11,7 +11,8 @@ Values other than numbers are JSON, to the last bit. Reading unpickles nothing, 
 that the campaign names. Each row has a checksum of all its columns, which is compared on reading,
 and the rounds of a block have no gaps: a reader gets the recorded values, or a `StoreError` that
 names what is missing. Stores from before all tables had checksums are read unchanged, and upgraded
-on writing. So are stores of a single experiment (`former.py`); each of its strategies is a block.
+on writing. Stores of a single experiment are treated in the same way (`former.py`); each strategy
+is a block.
 """
 
 from __future__ import annotations

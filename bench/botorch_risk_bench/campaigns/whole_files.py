@@ -1,4 +1,4 @@
-r"""Files that are written as a whole or not at all."""
+r"""Files that are written completely or not at all."""
 
 import shutil
 import uuid

@@ -1,4 +1,4 @@
-r"""What a worker does: play some rounds of a block and report them."""
+r"""The work of a worker: play some rounds of a block and report them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-r"""Experiments: a problem, the strategies that it is run with, and how they are judged."""
+r"""Experiments: a problem, its strategies, and how they are judged."""
 
 from .definition import ExperimentDefinition
 from .problem import Problem, ProblemFamily, ProblemWithContexts, ProblemWithObjective

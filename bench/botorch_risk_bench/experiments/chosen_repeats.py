@@ -1,4 +1,4 @@
-r"""A problem whose number of readings at each point is the strategy's to choose."""
+r"""A problem whose strategies choose the number of readings at each point."""
 
 from collections.abc import Sequence
 from typing import Any

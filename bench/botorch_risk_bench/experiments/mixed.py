@@ -1,4 +1,4 @@
-r"""Experiments on decisions of which some are integers or categories."""
+r"""Experiments on decisions with integers or categories."""
 
 from functools import partial
 from operator import attrgetter

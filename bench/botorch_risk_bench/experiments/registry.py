@@ -1,4 +1,4 @@
-r"""Finds experiments by their names: the papers' experiments and a user's own."""
+r"""Find experiments by name: the papers' experiments and a user's own."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-r"""Problems made of data and simulators, which measure the plugin."""
+r"""Problems from data and simulators, to measure the plugin."""
 
 from .classifier_tuning import BoostedTreesTuning, ClassifierTuning, LogisticRegressionTuning
 from .coastal_terrain import CoastalTerrain, SurveyCost

@@ -1,4 +1,4 @@
-r"""A real coastline to be mapped by a boat whose trips cost."""
+r"""A real coastline to be mapped by a boat whose trips have a cost."""
 
 import math
 from dataclasses import dataclass

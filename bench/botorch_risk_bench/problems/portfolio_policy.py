@@ -1,4 +1,4 @@
-r"""The policy of a portfolio on real prices: a return that is bought with risk."""
+r"""The policy of a portfolio on real prices: return is bought with risk."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-r"""Problems on tables of real data: decisions on a grid, under conditions that are not chosen."""
+r"""Problems on tables of real data: decisions on a grid, under conditions that cannot be chosen."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-r"""What stores say: tables, pictures and boards."""
+r"""Reports from stores: tables, pictures and boards."""
 
 from .board import Board, BoardEntry, ExperimentRegrets, Regrets, read_board
 from .board_page import board_markdown, plot_board

@@ -1,4 +1,4 @@
-r"""The board of a campaign: which strategy is good for which kind of problem."""
+r"""The board of a campaign: which strategy is good for which problems."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-r"""Show what risk aversion buys and costs: portfolios on real prices, from data to decision.
+r"""Show the benefit and cost of risk aversion: portfolios on real prices, from data to decision.
 
 Run by `make demo`. RAHBO chooses and recommends policies for three risk aversions and for none,
-from the same initial designs, by readings of the years 1991 to 2006. Its recommendations are then
-measured on all years from 2007 to 2022, which it has not seen.
+from the same initial designs, from readings of the years 1991 to 2006. Its recommendations are then
+measured on the unseen years from 2007 to 2022.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-r"""Show what risk aversion buys and costs, in a picture and a sentence."""
+r"""Show the benefit and cost of risk aversion, in a picture and a sentence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-r"""Show how well strategies know a level set for what they have paid."""
+r"""Show how well strategies know a level set, by the cost so far."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

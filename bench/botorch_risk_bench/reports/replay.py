@@ -1,4 +1,4 @@
-r"""Restore what a strategy knew after each round from the stored outcomes.
+r"""Restore a strategy's state after each round from the stored outcomes.
 
 The store keeps the last state of a strategy and the outcomes of all rounds. Since a strategy is
 a function of its seeds and its data, telling the outcomes to a fresh one restores every state

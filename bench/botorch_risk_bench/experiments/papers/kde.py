@@ -5,11 +5,11 @@ The authors' program differs from their text in three methods, which run in both
 - it draws the contexts of StableOpt as `sobol * (lower - upper) + lower`, hence from
   [mean - 3 sd, mean - sd];
 - it draws the contexts of DRBO-KDE's infimum in the same way, from [-1, 0], where no context lies;
-- its GP-UCB has the width sqrt(b) where all others have b.
+- its GP-UCB has the width sqrt(b) while all others have b.
 
-Two further arms follow the program where the text says nothing: `-Matern` has the model that was
-BoTorch's default in 2023, and `-fitted-kernel` measures discrepancy by the kernel of the fitted
-process, whose amplitude and lengthscale are learnt.
+Two further arms follow the program on points that the text leaves open: `-Matern` has the model
+that was BoTorch's default in 2023, and `-fitted-kernel` measures discrepancy by the kernel of the
+fitted process, whose amplitude and lengthscale are learnt.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 r"""The experiments of TRUVAR [Bogunovic2016truvar]_, Sec. 4, on public data.
 
-The lake of the paper and its "SVM on grid" are not public: a coastline and a support vector
-machine on handwritten digits stand in. All experiments run on a finite domain. What is known of
-the kernels is known to every method alike.
+The lake of the paper and its "SVM on grid" are not public: a coastline and a support vector machine
+on handwritten digits stand in. All experiments run on a finite domain. All methods know the same
+about the kernels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
