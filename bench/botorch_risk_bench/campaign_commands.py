@@ -128,8 +128,8 @@ def run(
         bool, typer.Option("--extend", help="Take more rounds, seeds or series than before.")
     ] = False,
     experiment: Annotated[list[str], Name(help="Only these experiments; may be repeated.")] = [],  # noqa: B006
-    seeds: Annotated[int | None, Number(help="The maximum number of seeds.")] = None,
-    rounds: Annotated[int | None, Number(help="The maximum number of rounds.")] = None,
+    seeds: Annotated[int | None, Number(help="The number of seeds to run, at most.")] = None,
+    rounds: Annotated[int | None, Number(help="The number of rounds to run, at most.")] = None,
 ) -> None:
     r"""Run the campaign of a file; started again, it resumes."""
     from botorch_risk_bench.campaigns import Campaign
