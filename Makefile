@@ -54,7 +54,7 @@ bench: $(VENV)/.dev  ## every speed figure, side by side with what a user would 
 	$(BIN)/python -m bench.speed --device $(DEVICE) $(ARGS)
 
 tutorials: $(VENV)/.dev  ## run the notebooks in full and store them with their pictures
-	env -u SMOKE_TEST PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 --overwrite tutorials
+	env PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 --overwrite tutorials
 
 docs: $(VENV)/.docs  ## the site, in docs/_build/html; warnings are errors, and every link inside it is followed
 	rm -rf docs/_build

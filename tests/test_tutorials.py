@@ -14,6 +14,7 @@ from botorch.optim import optimize_acqf
 from nbclient import NotebookClient
 
 from botorch_risk.fit import PseudoDataMarginalLogLikelihood
+from tests.tutorials_in_short import SHORT
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
@@ -36,6 +37,22 @@ def pictures(cell):
     return [output for output in cell.outputs if "image/png" in output.get("data", {})]
 
 
+def in_short(path):
+    notebook = nbformat.read(path, as_version=4)
+    for long, short in SHORT[path.stem[:2]]:
+        found = [cell for cell in notebook.cells if long in cell.source]
+        assert [cell.source.count(long) for cell in found] == [1], long
+        found[0].source = found[0].source.replace(long, short)
+    return notebook
+
+
+def words_of(text):
+    r"""The words of prose: without displayed code and formulas, a code span or a link as one."""
+    for pattern in (r"```.*?```", r"\$\$.*?\$\$", r"\$[^$]*\$", r"(?<=\])\([^)]*\)"):
+        text = re.sub(pattern, " ", text, flags=re.DOTALL)
+    return re.findall(r"[A-Za-z0-9][\w'.,%-]*", re.sub(r"`[^`]*`", "code", text))
+
+
 def test_there_are_tutorials():
     assert NOTEBOOKS
     assert len({path.stem[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
@@ -46,8 +63,7 @@ def test_there_are_tutorials():
 def test_runs_in_its_short_form(path, tmp_path, monkeypatch):
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    monkeypatch.setenv("SMOKE_TEST", "1")
-    notebook = nbformat.read(path, as_version=4)
+    notebook = in_short(path)
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
 
@@ -70,6 +86,30 @@ def test_every_picture_has_an_alternative_text_of_its_own(path):
     texts = [cell.metadata["mystnb"]["image"]["alt"] for cell in drawing]
     assert all(len(text) > 60 and text.endswith(".") for text in texts)
     assert len(set(texts)) == len(texts)
+
+
+@each_notebook
+def test_begins_with_what_the_reader_will_be_able_to_do(path):
+    title, promise, *_ = cells_of(path, "markdown")[0].source.split("\n\n")
+    assert title.startswith("# ")
+    assert promise.startswith("After this tutorial you can ")
+
+
+@each_notebook
+def test_is_read_in_a_few_minutes(path):
+    texts = [cell.source for cell in cells_of(path, "markdown")]
+    assert 600 <= len(words_of("\n".join(texts))) <= 900
+
+
+@each_notebook
+def test_begins_with_few_lines_of_code_and_shows_no_machinery(path):
+    first, second, *others = code_cells(path)
+    assert len(first.source.splitlines()) <= 8
+    assert second.metadata["tags"] == ["hide-input"]
+    assert second.metadata["jupyter"] == {"source_hidden": True}
+    machinery = ("SMOKE_TEST", "rcParams", "set_matplotlib_formats", "simplefilter")
+    shown = [cell.source for cell in (first, *others)]
+    assert not [word for word in machinery for source in shown if word in source]
 
 
 @each_notebook
