@@ -58,6 +58,18 @@ def test_there_are_tutorials():
     assert len({path.stem[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
 
 
+@each_notebook
+def test_the_index_has_its_picture_its_duration_and_a_download(path):
+    index = (ROOT / "docs" / "tutorials.md").read_text(encoding="utf-8")
+    (card,) = [card for card in index.split(":::{grid-item-card}") if path.name in card]
+    assert f":link: /tutorials/{path.stem}\n" in card
+    assert f"{{download}}`Download <../tutorials/{path.name}>`" in card
+    assert re.search(r"\. Takes [\w ]+ (minutes?|seconds)\.", card)
+    assert f":img-top: thumbnails/{path.stem}.png" in card
+    assert (ROOT / "docs" / "thumbnails" / f"{path.stem}.png").stat().st_size < 30_000
+    assert f"\n/tutorials/{path.stem}\n" in index
+
+
 @pytest.mark.slow
 @each_notebook
 def test_runs_in_its_short_form(path, tmp_path, monkeypatch):

@@ -26,8 +26,8 @@ SHORT = {
     ],
     "06": [
         (
-            'arch = {"num_restarts": 3, "raw_samples": 48, "options": {"maxiter": 40}}',
-            'arch = {"num_restarts": 2, "raw_samples": 8, "options": {"maxiter": 5}}',
+            '"raw_samples": 48, "options": {"maxiter": 40}',
+            '"raw_samples": 8, "options": {"maxiter": 5}',
         ),
         (" range(len(X), len(X) + num_days):", " range(len(X), len(X) + 1):"),
         ("for seed in range(3):", "for seed in range(1):"),
@@ -52,8 +52,8 @@ SHORT = {
     ],
     "10": [
         (
-            'arch = {"num_restarts": 4, "raw_samples": 64, "options": {"maxiter": 50}}',
-            'arch = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}',
+            '"raw_samples": 64, "options": {"maxiter": 50}',
+            '"raw_samples": 16, "options": {"maxiter": 5}',
         ),
         ("def loop(step, seed, num_rounds=20):", "def loop(step, seed, num_rounds=2):"),
         ("seeds = range(12)", "seeds = range(2)"),

@@ -1,4 +1,4 @@
-r"""After `pytest --nbmake --overwrite`, notebooks are small and do not say where they were run."""
+r"""After `pytest --nbmake --overwrite`, notebooks are small, name no machine and have thumbnails."""
 
 import base64
 import io
@@ -7,6 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from PIL import Image
+
+THUMBNAILS = Path(__file__).parents[1] / "docs" / "thumbnails"
 
 
 def with_palette(png: str) -> str:
@@ -18,6 +20,20 @@ def with_palette(png: str) -> str:
     colours = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     colours.save(small, format="png", optimize=True)
     return base64.b64encode(small.getvalue()).decode("ascii")
+
+
+def write_thumbnail(path: Path, notebook: nbformat.NotebookNode) -> None:
+    r"""Writes the first picture of a notebook, in small, for the page that lists them."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    png = next(
+        output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})
+    )
+    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
+    picture.thumbnail((640, 240))
+    THUMBNAILS.mkdir(exist_ok=True)
+    picture.quantize(64, dither=Image.Dither.NONE).save(
+        THUMBNAILS / f"{path.stem}.png", format="png", optimize=True
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -37,3 +53,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
                 if "image/png" in data:
                     data["image/png"] = with_palette(data["image/png"])
         nbformat.write(notebook, path)
+        write_thumbnail(path, notebook)
