@@ -16,7 +16,7 @@ $(VENV)/.bench: pyproject.toml bench/pyproject.toml constraints.txt
 
 $(VENV)/.all: pyproject.toml bench/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bayesian,dev,docs]" -e "./bench[dask,peers,problems,simulations,slurm]" "xopt>=3.2.2"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bayesian,dev,docs]" -e "./bench[dask,peers,problems,simulations,slurm]" "baybe>=0.15" "bofire>=0.5" "optunahub>=0.5" "xopt>=3.2.2"
 	touch $@ $(VENV)/.dev $(VENV)/.bench
 
 $(VENV)/.dev: pyproject.toml bench/pyproject.toml constraints.txt

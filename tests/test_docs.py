@@ -178,6 +178,7 @@ ELSEWHERE = {
     "ax": "tests/ax/test_guide.py",
     "campaigns": "tests/bench/campaigns/test_guide.py",
     "faster_loops": "tests/test_docs.py",
+    "bridges": "tests/test_bridges.py",
     "xopt": "tests/test_xopt_guide.py",
 }
 

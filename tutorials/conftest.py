@@ -1,4 +1,4 @@
-r"""After `pytest --nbmake --overwrite`, notebooks are small, name no machine and have thumbnails."""
+r"""After `pytest --nbmake --overwrite`, notebooks are small and name no machine; thumbnails too."""
 
 import base64
 import io
