@@ -38,9 +38,11 @@ test: $(VENV)/.dev  ## everything but the tests marked slow (about five minutes 
 test-all: $(VENV)/.all  ## every test, slow ones included; a skip for want of anything but a GPU or the papers' table fails
 	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 --dist worksteal -q $(ARGS)
 
+# UPSTREAM="botorch@git+https://..." installs what is not released yet on top.
 canary:  ## the tests with the newest versions of all dependencies, in an environment of its own
 	$(PYTHON) -m venv --clear $(VENV)/canary
 	$(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" -e "./bench[dask,simulations,slurm]"
+	test -z "$(UPSTREAM)" || $(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(UPSTREAM)
 	$(VENV)/canary/bin/python -m pip list --format=freeze
 	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
 	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)

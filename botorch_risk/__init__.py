@@ -13,7 +13,7 @@ The core is what the five papers need. A file imports only from the rows above i
     optim          multi-start over replicates, in a box, a mixed space or a list
     recommend      which point is recommended at the end
 
-Each wing holds one capability beyond the papers, and leaves the core as it is if it is deleted:
+Each wing holds one capability beyond the papers, and can be deleted without a change in the core:
 
     robust         risk in BoTorch's Monte-Carlo acquisition functions
     constraints    constraints that hold under a risk
@@ -25,8 +25,8 @@ Each wing holds one capability beyond the papers, and leaves the core as it is i
     tables         finite tables of conditions x contexts, with rules that are exact over all pairs
     testing        the laws of every part, for parts that you wrote yourself
 
-Whole loops are in `strategies`; `ax` puts all of it into Ax. What measures the package is another
-distribution, `botorch_risk_bench`.
+Whole loops are in `strategies`; `ax` puts all of it into Ax. Another distribution,
+`botorch_risk_bench`, measures the package.
 
 Shapes are written in one vocabulary everywhere:
 
@@ -41,8 +41,8 @@ Shapes are written in one vocabulary everywhere:
 The environmental variable always takes the LAST `d_w` columns. Everything is maximised.
 `beta` always means `mean + sqrt(beta) * standard deviation`, as in BoTorch.
 
-Where a function takes a tensor it takes a NumPy array or nested lists as well. Lists become
-float64, and whole numbers count as float64. What is no table of numbers raises `TypeError`.
+Functions that take a tensor also take a NumPy array or nested lists. Lists and whole numbers become
+float64. Anything that is not a table of numbers raises `TypeError`.
 
 The names that a loop begins with come from here, and are imported when they are first used:
 

@@ -101,7 +101,8 @@ def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ..
 
 
 def as_tensor(name: str, values: Any) -> Any:
-    r"""Numbers as a tensor: a tensor as it is, a copy of a NumPy array or of nested lists.
+    r"""Convert numbers to a tensor: a tensor is returned unchanged, a NumPy array or nested lists
+    are copied.
 
     Lists become float64, and whole numbers stay whole. `None` stays `None`.
 
@@ -169,7 +170,7 @@ def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) 
         arguments: Its arguments by their names, `locals()` in its first line.
 
     Raises:
-        TypeError: If an argument is of another kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a choice is not among the choices.
     """
     for name, kind in _kinds(function).items():

@@ -47,7 +47,7 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
             broadcast, so that several replicates share them, the values have the batch shape of
             the replicates.
         X: The points, `batch_shape x m x d`.
-        chunk_size: How many of the m points to evaluate at a time.
+        chunk_size: The number of points to evaluate at a time.
 
     Returns:
         `batch_shape x m` values, once differentiable in `X`.

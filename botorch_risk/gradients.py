@@ -1,8 +1,8 @@
 r"""PyTorch's gradient modes, and gradients with respect to the data of conditioned models.
 
-BoTorch's look-ahead acquisition functions condition a model on a candidate and differentiate
-its predictions. GPyTorch detaches the caches of a conditioned model from its data, which leaves
-the values as they are and makes these gradients wrong.
+BoTorch's look-ahead acquisition functions condition a model on a candidate and differentiate its
+predictions. GPyTorch detaches the caches of a conditioned model from its data, so values are right
+and these gradients are wrong.
 """
 
 from contextlib import AbstractContextManager, nullcontext

@@ -387,8 +387,8 @@ def recommend_everywhere(
 
     With constraints it is feasible with confidence: the lower bound of each one reaches its limit.
     The confidence in the model decides, so the recommendation may be an untried decision well
-    inside the feasible region. If none is found to be feasible, the least infeasible decision is
-    returned, with a warning.
+    inside the feasible region. If it finds no feasible decision, it returns the least infeasible
+    one with a warning.
 
     Args:
         bound: A bound on a model of batch shape `[R]`, or `[]` for `R = 1`; or a BoTorch

@@ -27,7 +27,8 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
         num_replicates: The number of replicates that the caller needs, if it knows.
 
     Raises:
-        ValueError: If a seed is not an integer or repeats, or their number is not `num_replicates`.
+        ValueError: If a seed is not an integer or is repeated, or their number is not
+            `num_replicates`.
     """
     each: Any = [seeds] if is_one_seed(seeds) else seeds
     if isinstance(seeds, str) or not isinstance(each, Iterable):
@@ -139,7 +140,7 @@ def _scramblings(seeds: Sequence[int], dim: int) -> tuple[Tensor, Tensor]:
 
 
 def is_largest(score: Tensor) -> Tensor:
-    r"""Where scores `... x n` are the largest one of their row, to rounding."""
+    r"""Whether scores `... x n` are the largest in their row, up to rounding."""
     best = score.amax(dim=-1, keepdim=True)
     least = score.masked_fill(score == -torch.inf, torch.inf).amin(dim=-1, keepdim=True)
     spread = (best - least).where(best > -torch.inf, 0.0)

@@ -57,7 +57,7 @@ Parameter = Annotated[
 ]
 Journals = Annotated[
     Path | None,
-    Folder(help="Where workers save each finished round, so that a crash loses nothing."),
+    Folder(help="The folder in which workers save each finished round, so a crash loses nothing."),
 ]
 ReportSeconds = Annotated[float, Number(help="How often a worker reports.")]
 Device = Annotated[list[str], Name(help="A device for each worker; may be repeated.")]

@@ -277,7 +277,7 @@ class ComparedRisks:
         return _CHUNK_VALUES.rows(X.device, each * self.weights.shape[-1])
 
     def slopes(self, readings: Tensor) -> Tensor:
-        r"""How far one standard deviation of a reading moves each expected risk.
+        r"""The move of each expected risk per standard deviation of a reading.
 
         `B x m x P`, of readings `B x m x d`.
         """

@@ -47,15 +47,15 @@ def lacing_mask(
         upper: Upper bounds, `... x n_w`, nowhere below the lower ones.
         weights: Probabilities, broadcastable to `... x n_w`.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        strict: As in `ValueAtRisk`; the lacing values of either rule exist.
+        strict: As in `ValueAtRisk`; lacing values exist under either rule.
 
     Returns:
         `... x n_w` booleans, at least one of each row true.
 
     Raises:
         BotorchTensorDimensionError: If the weights do not broadcast to the bounds.
-        InputDataError: If a bound is not finite, the weights are not probabilities, or none of a
-            row laces.
+        InputDataError: If a bound is not finite, the weights are not probabilities, or no value in
+            a row laces.
         ValueError: If the level is outside (0, 1), or a lower bound exceeds its upper bound.
 
     Example:
@@ -175,8 +175,8 @@ def select_lacing_value(
 
     Raises:
         InputDataError: If nothing laces, which rounding alone could bring about.
-        UnsupportedError: If the measure is neither value-at-risk nor one of `covering_mask`, or
-            the rule needs a density that the distribution does not have, as a clipped one.
+        UnsupportedError: If the measure is neither value-at-risk nor one of `covering_mask`, or the
+            rule needs a density and the distribution has none, for example if it is clipped.
         ValueError: If the rule is unknown or the seeds do not fit.
 
     Example:

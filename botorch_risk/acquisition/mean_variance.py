@@ -425,8 +425,8 @@ class MeanVarianceObjective(MCAcquisitionObjective):
             risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
             noise_beta: Squared width of the lower bound of the noise; the predicted noise if
                 omitted.
-            outcome_index: Which outcome of the samples is f, where the acquisition function is
-                built on a list of models (constraints, say) of which `model` is one.
+            outcome_index: The index of f among the outcomes of the samples, if the acquisition
+                function is built on a list of models, for example with constraints.
 
         Raises:
             UnsupportedError: If the model is not a `MeanVarianceGP`.
@@ -444,7 +444,7 @@ class MeanVarianceObjective(MCAcquisitionObjective):
         r"""Objective values of samples.
 
         Args:
-            samples: `sample_shape x batch_shape x q x m` samples, of which f is one outcome.
+            samples: `sample_shape x batch_shape x q x m` samples, including the outcome f.
             X: The `batch_shape x q x d` points that they were drawn at.
 
         Returns:

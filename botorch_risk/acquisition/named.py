@@ -66,7 +66,7 @@ def risk_bound(
     joint: bool = False,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""The bound of any risk in one round, of which every other recipe is a case.
+    r"""The bound of any risk in one round; every other recipe is a special case.
 
     Args:
         model: A fitted model of (x, w) with one output; of x if the environment perturbs it.
@@ -108,7 +108,7 @@ def risk_bound(
 
 
 def risk_of_round(risk_measure: Any, t: int, environment: Any) -> RiskMeasure:
-    r"""The measure of round t, of a measure or of a schedule."""
+    r"""The measure of round t, from a measure or a schedule."""
     if is_schedule(risk_measure):
         values = environment.points if environment.independent else environment.perturbations
         risk_measure = risk_measure(t, values.shape[-1])
@@ -140,7 +140,9 @@ def kernel_density(
 
 
 def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any]:
-    r"""The options of a density with as many points of the whole box, where a ball may put mass."""
+    r"""The options of a density with the same number of further points in the whole box, where a
+    ball may put mass.
+    """
     return {"n_ball": n_w, **(density_options or {})}
 
 
@@ -289,8 +291,8 @@ def drbo_kde(
     r"""DRBO-KDE: the worst distribution in a total-variation ball round the density, Eq. (5).
 
     Algorithm 2 of [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`,
-    at most 2, and the infimum is over the points of the density and as many Sobol points of the
-    box. For the other arguments and errors see `risk_kde`.
+    at most 2, and the infimum is over the points of the density and the same number of Sobol points
+    in the box. For the other arguments and errors see `risk_kde`.
 
     Args:
         n_w: Points of the density, and of the box.
@@ -438,7 +440,7 @@ def v_ucb(
 def adversarial_stable_opt(
     model: Model, environment: Environment, t: int, *, beta: Beta = bayesian_beta, **options: Any
 ) -> RiskUpperConfidenceBound:
-    r"""StableOpt as it was published: the worst w in a known set, Eq. (5) of [Nguyen2021vucb]_.
+    r"""StableOpt as published: the worst w in a known set, Eq. (5) of [Nguyen2021vucb]_.
 
     The adversary's w, at the least lower bound, is `select_lacing_value(..., rule="uniform")`.
     The adversary chooses among the points of positive weight. For arguments and errors see

@@ -179,7 +179,7 @@ def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Ten
     r"""Values at points that do not interact, and their gradients by autograd, both detached.
 
     Args:
-        evaluate: From points to values, each of its own point.
+        evaluate: Maps points to values, each of its own point.
         X: The points.
     """
     X = X.detach().requires_grad_()

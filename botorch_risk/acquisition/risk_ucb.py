@@ -306,7 +306,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 
     def _joint(self) -> JointPredictor:
-        r"""Of the outcomes at all values of W."""
+        r"""The moments of the outcomes at all values of W."""
         return JointPredictor.of(self._conditioned[0].predictor)
 
     def _moments(self, X: Tensor, joint: JointPredictor) -> tuple[Tensor, Tensor]:
@@ -336,11 +336,11 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
 
 class EnvironmentMarginals(Protocol):
-    r"""From decisions to the moments of the outcome over an environment."""
+    r"""Maps decisions to the moments of the outcome over an environment."""
 
     @property
     def predictor(self) -> MarginalPredictor:
-        r"""Of the inputs that the environment makes, one by one."""
+        r"""The inputs that the environment makes, one by one."""
         ...
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -355,7 +355,7 @@ class EnvironmentMarginals(Protocol):
 def marginals_of(
     model: Model, environment: Environment, posterior_transform: PosteriorTransform | None
 ) -> EnvironmentMarginals:
-    r"""From decisions to the moments of the outcome over the environment.
+    r"""Maps decisions to the moments of the outcome over the environment.
 
     Args:
         model: A model with one output.

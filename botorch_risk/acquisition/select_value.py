@@ -55,10 +55,10 @@ def select_value(
         w* = argmax_w  (q' C e_w)^2 / (C_ww + noise_w),   q = E[grad risk(f)]
 
     where `C` is the joint posterior covariance of `f(x, .)` over W. By Stein's identity `q' C e_w`
-    is the covariance of the risk with the outcome at w, so that this is the part of the risk's
-    variance that one reading at (x, w) is expected to explain; this is exact for measures that are
-    linear in the outcomes, and otherwise as good as the assumption that risk and reading are
-    jointly normal. Compare `select_lacing_value`, the rule of V-UCB.
+    is the covariance of the risk with the outcome at w, so this is the part of the risk's variance
+    that one reading at (x, w) is expected to explain. It is exact for measures that are linear in
+    the outcomes, and otherwise assumes that risk and reading are jointly normal. Compare
+    `select_lacing_value`, the rule of V-UCB.
 
     If a reading shows several outcomes, their reductions are summed, each in squared standard
     deviations of the observed outcome. A constraint that holds with probability `p` has the weight

@@ -107,7 +107,7 @@ class RiskAcquisition(Acquisition):
 
 
 def _contextual(model: Model) -> list[ContextualRiskModel]:
-    r"""The models of metrics under contexts; none if no metric has one.
+    r"""The models of metrics under contexts; empty if no metric has a context.
 
     Raises:
         UnsupportedError: If some metrics have a context and others do not.
@@ -177,7 +177,7 @@ class ChosenContextAcquisition(RiskAcquisition):
     ) -> tuple[Tensor, Tensor, Tensor]:
         r"""Decisions that maximise the bound, each with the context to try.
 
-        A context that is fixed for this candidate stays as it is.
+        A context fixed for this candidate is kept.
         """
         X, values, weights = super().optimize(n, fixed_features=fixed_features, **options)
         seed = derive_seed(self.options["seed"], "lacing", sum(len(each) for each in self._rows))
@@ -252,7 +252,7 @@ class OfDecisions(AcquisitionFunction):
         self.bound, self.num_decisions = bound, num_decisions
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""The bound of the decisions, whatever the contexts are."""
+        r"""The bound of the decisions; contexts are ignored."""
         values: Tensor = self.bound(X[..., : self.num_decisions])
         return values
 
@@ -282,7 +282,7 @@ class PerturbedInputsAcquisition(RiskAcquisition):
     r"""Ax's `Acquisition` for parameters that are carried out with a normal error.
 
     Its `options`, by `acquisition_options` of the generator: `deviations`, the standard deviation
-    of the error by the parameter's name, of a log-scaled one in powers of ten; `n_w`, the number of
+    of each parameter's error by name (in powers of ten for a log-scaled one); `n_w`, the number of
     perturbations that represent the distribution; `seed`. Values outside the search space are moved
     to its edge.
 

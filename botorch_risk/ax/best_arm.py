@@ -59,7 +59,7 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     Args:
         client: The client of an experiment with a strategy of this package and at least one
             completed trial.
-        rule: By the lower confidence bound of the risk, as RAHBO reports, or by its posterior mean.
+        rule: The lower confidence bound of the risk, as in RAHBO, or its posterior mean.
 
     Warns:
         InfeasibleRecommendationWarning: If no arm meets all constraints with confidence.

@@ -90,7 +90,7 @@ def _equal(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 class ContextualRiskModel(RobustModel):
-    r"""The risk of a decision over contexts, whose distribution is learnt as they are observed.
+    r"""The risk of a decision over observed contexts, whose distribution is learnt.
 
     A Gaussian process of decision and context, reduced by a risk measure over a kernel density of
     the contexts so far. For Ax it is a model of the decision alone.

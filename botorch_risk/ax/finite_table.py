@@ -34,7 +34,7 @@ class FiniteTableNode(ExternalGenerationNode):
     Args:
         conditions: Names of the parameters that make a condition.
         contexts: Names of those that make a context.
-        risk_measure: Over the contexts; larger is better.
+        risk_measure: The measure over the contexts; larger is better.
         weights: Weights of the contexts, in the order of the product of the parameters' values.
         rule: As in `table_search`.
         num_initial: As in `table_search`.
@@ -90,7 +90,7 @@ class FiniteTableNode(ExternalGenerationNode):
     def deserialize_init_args(
         cls, args: dict[str, Any], decoder_registry: Any = None, class_decoder_registry: Any = None
     ) -> dict[str, Any]:
-        r"""The arguments of a node that was stored; Ax leaves a risk measure as it was written."""
+        r"""The arguments of a stored node; Ax leaves the risk measure in its stored form."""
         registries = (
             decoder_registry or CORE_DECODER_REGISTRY,
             class_decoder_registry or CORE_CLASS_DECODER_REGISTRY,
@@ -192,7 +192,7 @@ class FiniteTableNode(ExternalGenerationNode):
     def _allowed(
         self, experiment: Experiment, conditions: pd.DataFrame, contexts: pd.DataFrame
     ) -> torch.Tensor | None:
-        r"""Which pairs meet the parameter constraints."""
+        r"""The pairs that satisfy the parameter constraints."""
         space = experiment.search_space
         if not space.parameter_constraints:
             return None
@@ -243,10 +243,10 @@ def finite_table(
     Args:
         conditions: Names of the choice parameters that make a condition.
         contexts: Names of those that make a context.
-        risk_measure: Over the contexts; larger is better. By default `Expectation()`.
+        risk_measure: The measure over the contexts; larger is better. By default `Expectation()`.
         weights: Probabilities of the contexts, in the order of the product of the values of their
             parameters, the last one fastest; equal by default.
-        rule: How pairs are chosen, as in `table_search`; by default by the risk.
+        rule: The rule that chooses pairs, as in `table_search`; the default depends on the risk.
         num_initial: The number of pairs chosen at random at first.
         noise_share: The share of noise in a pair's unexplained variance, as in `table_search`.
         seed: Seed of every random draw.

@@ -31,7 +31,7 @@ def fitted_adapter(
     Args:
         experiment: With a completed trial.
         generation_strategy: A strategy of this package.
-        adapter: A fitted one, which is then returned as it is.
+        adapter: A fitted adapter, which is then returned.
 
     Raises:
         DataRequiredError: If no trial is completed.

@@ -175,11 +175,11 @@ def value_at_risk(
 
     Algorithm 1 of [Nguyen2021vucb]_.
 
-    The last parameters of the search space are contexts, of a known distribution, independent of
-    each other. A trial is the decision of the largest bound of the risk, and a context to try it
-    with: one that decides the risk (a lacing value, the paper's rule), or, with another
-    `value_rule`, the one whose reading most reduces the variance of the risk. For a minimised
-    objective, the risk is that of its negative.
+    The last parameters of the search space are contexts with known, independent distributions. A
+    trial is the decision of the largest bound of the risk, and a context to try it with: one that
+    decides the risk (a lacing value, the paper's rule), or, with another `value_rule`, the one
+    whose reading most reduces the variance of the risk. For a minimised objective, the risk is that
+    of its negative.
 
     Args:
         contexts: The values of each context and their probabilities, by the name of its parameter.
@@ -187,8 +187,8 @@ def value_at_risk(
         risk_measure: Another risk, instead of value-at-risk. `select_lacing_value` finds lacing
             values for coherent measures; the other rules take any.
         constraint_risk_measure: The measure of outcome constraints; by default the objective's.
-        rule: How one of the lacing values is chosen, as in `select_lacing_value`.
-        value_rule: How the context is chosen, as in `strategies.risk_search`: `"lacing"`,
+        rule: The rule that chooses a lacing value, as in `select_lacing_value`.
+        value_rule: The rule that chooses the context, as in `strategies.risk_search`: `"lacing"`,
             `"risk_variance"` (`select_value`) or `"outcome_variance"`, the least certain outcome.
         num_initial: The number of trials of the Sobol sequence, over decisions and contexts.
         seed: Seed of the Sobol sequence and of every other draw.
@@ -266,7 +266,7 @@ def under_perturbed_inputs(
 
     Raises:
         ValueError: If there is no deviation, one is not positive, or there is no initial trial.
-        TypeError: If a risk measure is of another kind.
+        TypeError: If a risk measure has the wrong type.
 
     Example:
         >>> under_perturbed_inputs({"heat": 0.05}).name

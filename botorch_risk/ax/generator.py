@@ -114,7 +114,7 @@ class RiskGenerator(BoTorchGenerator):
 
 @contextmanager
 def addressed_draws(seed: int, *stream: int | str) -> Iterator[None]:
-    r"""A context in which torch draws from a named stream; its own state stays as it is.
+    r"""A context in which torch draws from a named stream without changing its own state.
 
     Example:
         >>> with addressed_draws(0, "gen", 5):

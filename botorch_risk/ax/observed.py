@@ -308,8 +308,8 @@ def readings(
     `client.configure_tracking_metrics(["purity_count"])`.
 
     Args:
-        values: The readings of each metric; a single number is passed on as it is. NaN is a reading
-            that failed.
+        values: The readings of each metric; a single number is passed on unchanged. NaN is a
+            reading that failed.
 
     Returns:
         Means with standard errors, and counts.

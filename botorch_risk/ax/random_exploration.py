@@ -87,7 +87,7 @@ class Exp3Criterion(TransitionCriterion):
         return self.random_node if arm == RANDOM else self.inner_node
 
     def _evaluations(self, experiment: Experiment) -> tuple[list[_Evaluation], list[_Evaluation]]:
-        r"""Of the trials before the first of the two nodes, and of the trials of these nodes."""
+        r"""The trials before the first of the two nodes, and the trials of these nodes."""
         outcomes = _best_outcomes(experiment)
         initial: list[_Evaluation] = []
         drawn: list[_Evaluation] = []

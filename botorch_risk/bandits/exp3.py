@@ -120,7 +120,7 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
     [Ha2023uhe]_.
 
     Raises:
-        ValueError: If a seed is not an integer or repeats.
+        ValueError: If a seed is not an integer or is repeated.
     """
     probabilities = as_floating(probabilities, "probabilities")
     uniform = [torch.rand((), generator=g, dtype=torch.double) for g in generators(seeds, *stream)]

@@ -54,11 +54,11 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
             Default: `beta`.
         penalty: The cost of a violation by one spread, in spreads of the objective.
-        objective_outcome: Which outcome of the model the objective is, for its spread.
+        objective_outcome: The index of the objective among the model's outcomes, for its spread.
         X_pending: `batch_shape x n' x d` decisions under evaluation.
 
     Raises:
-        TypeError: If a constraint is of another kind.
+        TypeError: If a constraint has the wrong type.
         UnsupportedError: If the objective has no bounds.
         ValueError: If an outcome does not exist, there is no constraint, or a weight is
             negative.
@@ -178,7 +178,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return values
 
     def slacks(self, X: Tensor, side: Side = "lower") -> Tensor:
-        r"""By how much the bounds of the constraints exceed their limits.
+        r"""The amounts by which the constraints' bounds exceed their limits.
 
         `num_constraints x batch_shape x m` values in units of each outcome; negative if the
         constraint fails by this bound.
@@ -190,11 +190,11 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self.upper_bounds if side == "upper" else self.constraint_bounds
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
-        r"""The smallest slack, each in standard deviations of the outcome as it was observed."""
+        r"""The smallest slack, in standard deviations of the observed outcome."""
         return (slacks / _per_point(self.spreads, slacks)).amin(dim=0)
 
     def feasible(self, X: Tensor, side: Side = "lower") -> Tensor:
-        r"""Where all constraints hold by a bound, `batch_shape x m` booleans.
+        r"""Whether all constraints hold by a bound, `batch_shape x m` booleans.
 
         The side is `"lower"`: with confidence; `"mean"`; or `"upper"`: possibly.
         """

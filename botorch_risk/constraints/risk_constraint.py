@@ -58,7 +58,7 @@ class RiskConstraint:
             `InputPerturbation` with one perturbation, 0.
         risk_measure: Reduces the outcomes; larger is better.
         threshold: In units of the outcome.
-        outcome: Which outcome of the model.
+        outcome: The index of the outcome in the model.
         at_most: Whether small outcomes are good. The measure is then taken of the negative outcome,
             so `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth.
 
@@ -145,7 +145,7 @@ class NoisyChanceConstraint:
 
     Args:
         threshold: In units of the outcome.
-        outcome: Which outcome of the model.
+        outcome: The index of the outcome in the model.
         delta: The probability that the threshold may be missed, in (0, 1).
         at_most: Whether small outcomes are good; else the outcome has to be at least the threshold.
         noise_beta: Squared width of the bounds of the noise; `None` for the predicted noise.

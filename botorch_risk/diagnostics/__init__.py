@@ -1,6 +1,7 @@
-r"""Whether a model can be trusted: predictions of left-out rows, coverage, a picture, a sentence.
+r"""Check whether a model can be trusted: predictions of left-out rows, coverage, a picture and a
+verdict.
 
-`leave_one_out` needs the model alone; `calibration` needs the function, as in a simulation.
+`leave_one_out` only needs the model; `calibration` also needs the function, as in a simulation.
 """
 
 from .calibration import Calibration, calibration

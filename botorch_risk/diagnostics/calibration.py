@@ -1,4 +1,4 @@
-r"""How often the bands of a model hold a function that is known."""
+r"""The coverage of a model's bands for a known function."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,14 +18,14 @@ class Calibration(NamedTuple):
 
     Args:
         levels: Probabilities of central intervals, `L`.
-        coverage: The share of held-out values of f within each, `batch_shape x L`.
+        coverage: The share of held-out values of f within each interval, `batch_shape x L`.
         root_mean_square: Root mean square of `(f - mean) / standard deviation`, `batch_shape`:
             above 1 if the model is too confident.
         error: Root mean square error of the mean, `batch_shape`.
         noise_coverage: The share of true noise variances within their intervals,
             `batch_shape x L`; `None` unless the noise is given and the model has learnt it.
-        reading_coverage: The probability of a new reading within its interval, `batch_shape x L`;
-            `None` unless the noise is given.
+        reading_coverage: The probability that a new reading lies within its interval, `batch_shape
+            x L`; `None` unless the noise is given.
     """
 
     levels: Tensor
@@ -49,18 +49,19 @@ def calibration(
     r"""Compare a model's predictions with the truth at uniform points of the domain.
 
     Args:
-        model: A fitted model with one output, of batch shape `[R]` or of none.
-        function: f without noise, from points `... x d` to values `...`.
+        model: A fitted model with one output, with batch shape `[R]` or `[]`.
+        function: The function without noise, which maps points `... x d` to values `...`.
         bounds: The bounds of the domain, `2 x d`, in the units of the model's inputs.
-        seeds: One seed for each replicate, which has points of its own.
-        noise_variance: The true variance of a reading, likewise, for Gaussian noise.
+        seeds: One seed per replicate; each has its own points.
+        noise_variance: The true variance of a reading as a function of the points, for Gaussian
+            noise.
         num_points: Held-out points for each replicate.
         levels: Probabilities of central intervals.
 
     Raises:
         UnsupportedError: If the model has several outputs, or is an ensemble.
-        ValueError: If a seed is not an integer or repeats, there is no point, or a level is not
-            within (0, 1).
+        ValueError: If a seed is not an integer or is repeated, if there is no point, or if a level
+            is not in (0, 1).
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -116,7 +117,7 @@ def _predicted_noise(model: Model, X: Tensor) -> Tensor:
 def _within(offset: Tensor, spread: Tensor, width: Tensor) -> Tensor:
     r"""The average probability, `batch_shape x L`, that a standard normal value lies within a band.
 
-    The bands are `offset -+ width spread`, with `batch_shape x m` offsets and spreads.
+    The bands are `offset +- width * spread`, with `batch_shape x m` offsets and spreads.
     """
     half = spread.unsqueeze(-1) * width
     centre = offset.unsqueeze(-1)

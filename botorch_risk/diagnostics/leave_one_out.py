@@ -21,22 +21,22 @@ from botorch_risk.models.learnt_noise import LearntNoise
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    r"""Predictions of each row by the model without that row; NaN if it has no outcome.
+    r"""Predictions of each row by the model without it; NaN for rows without an outcome.
 
     Attributes:
         observed: `batch_shape x n` outcomes, the means of the repeats if there are any.
         counts: `batch_shape x n` numbers of repeats.
         mean: `batch_shape x n` predicted means.
-        standard_deviation: `batch_shape x n`, of the prediction of `observed`: the uncertainty of
-            f and the noise of a mean of as many repeats.
+        standard_deviation: `batch_shape x n`, the variance of the prediction of `observed`: the
+            uncertainty of f plus the noise of a mean of that many repeats.
         noise: `batch_shape x n` predicted noise variances of one repeat.
-        sample_variances: `batch_shape x n` of the repeats; NaN if they are not used.
-        noise_residuals: `batch_shape x n`, of the sample variances, standardised on the scale on
-            which the noise is modelled; NaN likewise.
-        noise_ratio: `batch_shape`, of the largest to the smallest noise variance that the model
-            finds at the rows; None if it is not learnt from readings.
-        noise_factor: `batch_shape`, by how much these may be too large or too small: two posterior
-            standard deviations of their logarithm, in the mean over rows. None likewise.
+        sample_variances: `batch_shape x n` sample variances of the repeats; NaN if unused.
+        noise_residuals: `batch_shape x n` residuals of the sample variances, standardised on the
+            scale of the noise process; NaN likewise.
+        noise_ratio: `batch_shape`, the ratio of the largest to the smallest noise variance at the
+            rows; None if the noise is not learnt from readings.
+        noise_factor: `batch_shape`, the factor of their uncertainty: two posterior standard
+            deviations of their logarithm, averaged over rows. None likewise.
         num_dropped: Readings that the model left out as wrong.
     """
 
@@ -58,12 +58,12 @@ class LeaveOneOut:
 
 
 def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
-    r"""Predict each evaluated point from the others, in closed form and without fitting again.
+    r"""Predict each evaluated point from the others, in closed form and without refitting.
 
-    The hyperparameters were fitted to all rows, so that a model that was fitted to few rows looks
-    a little better than it is. In a `MeanVarianceGP` the row is left out of both processes. The
-    outcome is then predicted with the expected noise, not with the upper bound of Eq. (16), and
-    the noise of the other rows is as it was.
+    The hyperparameters were fitted to all rows, so a model of few rows looks slightly better than
+    it is. In a `MeanVarianceGP` the row is left out of both processes. The outcome is then
+    predicted with the expected noise, not the upper bound of Eq. (16), and the noise of the other
+    rows is unchanged.
 
     Source: [Rasmussen2006gp]_, Eq. (5.12).
 
@@ -84,7 +84,7 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
 
 
 def _of_readings(model: Any) -> LeaveOneOut:
-    r"""One reading per row, and the noise that the model has for it."""
+    r"""One reading per row, with the model's noise for it."""
     rows = _without_each_row(model)
     missing = torch.full_like(rows.observed, torch.nan)
     return LeaveOneOut(
@@ -142,7 +142,7 @@ def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
 
 
 def _extent_of_noise(model: MeanVarianceGP, observed: Tensor) -> tuple[Tensor, Tensor]:
-    r"""How much log noise variances differ between rows and are in doubt, as factors."""
+    r"""The range and the uncertainty of the noise variances over the rows, as factors."""
     assert isinstance(model.noise, LearntNoise)
     with fantasize():
         mean, variance = model.noise.marginals(model.train_X)
@@ -195,8 +195,8 @@ class Verdict(NamedTuple):
     r"""A judgement of the residuals of a model.
 
     Args:
-        trusted: Whether nothing speaks against the model, and there are enough rows to tell.
-        sentence: The finding, with its numbers and what may help.
+        trusted: Whether no test rejects the model and there are enough rows to decide.
+        sentence: The finding with its numbers and possible remedies.
     """
 
     trusted: bool
@@ -206,11 +206,11 @@ class Verdict(NamedTuple):
 def verdict(check: LeaveOneOut) -> Verdict:
     r"""Judge the standardised residuals of a model; a batch is judged as a whole.
 
-    Each test is at 1 %: the sum of the squared residuals against chi-square, of the outcomes and of
-    the sample variances, and the rank correlation of the size of the residuals with the predicted
+    The tests, each at the 1 % level, are chi-square tests on the squared residuals of the outcomes
+    and of the sample variances, and the rank correlation of absolute residuals with the predicted
     noise. Residuals of neighbours are correlated and hyperparameters are fitted to the same rows,
-    so that these are rules of thumb. Two notes change no judgement: how many readings were left out
-    as wrong, and that the noise is nearly constant for want of evidence.
+    so these are rules of thumb. Two notes do not change the verdict: the number of readings left
+    out as wrong, and noise that is nearly constant for lack of evidence.
 
     Example:
         >>> import torch
@@ -247,7 +247,7 @@ def _of_dropped(count: int) -> str:
 
 
 def _of_evidence(check: LeaveOneOut) -> str:
-    r"""A word about noise that is nearly constant because nothing is known of it."""
+    r"""A note on noise that is nearly constant for lack of evidence."""
     if check.noise_ratio is None or check.noise_factor is None:
         return ""
     ratio, factor = (float(part.median()) for part in (check.noise_ratio, check.noise_factor))
@@ -315,15 +315,16 @@ LEVELS = np.linspace(0.02, 0.98, 49)
 
 
 class Coverage(NamedTuple):
-    r"""Shares of rows within central bands; of a right model they are near the levels.
+    r"""Shares of rows within central bands; for a right model they are close to the levels.
 
     Args:
         levels: Probabilities of the bands, `L`.
-        outcomes: The share of outcomes within each, `L`.
+        outcomes: The share of outcomes within each band, `L`.
         sample_variances: The share of sample variances, `L`; `None` without repeats.
-        lower: Below which a right model is with probability 2.5 %, `L`. It assumes independent
-            rows, and counts the outcomes or the sample variances, whichever are more.
-        upper: Above which it is with probability 2.5 %, likewise.
+        lower: The limit below which a right model falls with probability 2.5 %, `L`. It assumes
+            independent rows, and uses the outcomes or the sample variances, whichever are more
+            numerous.
+        upper: The limit above which it falls with probability 2.5 %, likewise.
     """
 
     levels: ndarray
@@ -334,14 +335,14 @@ class Coverage(NamedTuple):
 
 
 def coverage(check: LeaveOneOut, levels: Sequence[float] | None = None) -> Coverage:
-    r"""How often the bands of a model hold rows that were left out; a batch counts as a whole.
+    r"""The share of left-out rows within the bands of a model; a batch is treated as a whole.
 
     Args:
         check: From `leave_one_out`.
         levels: Probabilities of central bands, within (0, 1); by default 2, 4, ..., 98 %.
 
     Raises:
-        ValueError: If a level is out of its range.
+        ValueError: If a level is not in (0, 1).
 
     Example:
         >>> import torch

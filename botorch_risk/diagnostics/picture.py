@@ -22,12 +22,12 @@ _POINT, _SECOND, _LINE = COLORS[0], COLORS[1], "0.35"
 
 
 def plot_leave_one_out(check: LeaveOneOut) -> Figure:
-    r"""Draw each row next to its prediction by a model without it; a batch is drawn as a whole.
+    r"""Draw each row next to its prediction by the model without it; a batch is drawn as a whole.
 
     Four panels: outcomes against their predictions with 95 % bands; standardised residuals against
     the predicted noise; standard deviations of the repeats against the predicted ones, with the
     range in which 95 % of them lie; the share of rows within central bands of all levels. The last
-    two concern the noise only if rows have repeats. The title is the verdict.
+    two show the noise only if rows have repeats. The title is the verdict.
 
     Raises:
         MissingExtraError: If matplotlib is missing.
@@ -116,7 +116,7 @@ def _label_decades(axis: Any) -> None:
 
 
 def _flat(check: LeaveOneOut, *names: str) -> list[ndarray]:
-    r"""The named quantities of the rows that have them all, in one row."""
+    r"""The named quantities of the rows that have all of them, flattened."""
     parts = [getattr(check, name).flatten().cpu().numpy() for name in names]
     known = np.isfinite(parts).all(axis=0)
     return [part[known] for part in parts]

@@ -46,12 +46,12 @@ class ContinuousEnvironment(IndependentEnvironment):
         seeds: An integer for one distribution, or one integer per replicate for a distribution
             of batch shape `[R]`. The two grids draw nothing and need none unless there is a
             ball.
-        rule: Of equal weight: `"sobol"`, quantiles of scrambled Sobol points;
-            `"monte_carlo"`, independent draws; `"midpoints"`, quantiles of the levels
-            `(j - 1/2) / size` on each axis of a grid. Of weights by the density:
-            `"quadrature"`, the nodes of Gauss and Legendre, and the bounds if they carry
-            probability; the most exact for few dimensions and smooth functions.
-        beyond: What happens to mass outside the bounds.
+        rule: Of equal weight: `"sobol"`, quantiles of scrambled Sobol points; `"monte_carlo"`,
+            independent draws; `"midpoints"`, quantiles of the levels `(j - 1/2) / size` on each
+            axis of a grid. With weights from the density: `"quadrature"`, the nodes of Gauss and
+            Legendre, and the bounds if they carry probability; the most exact for few dimensions
+            and smooth functions.
+        beyond: The treatment of mass outside the bounds.
         n_ball: Further Sobol points over the box, of weight 0, where a ball may put mass.
 
     Raises:
@@ -164,7 +164,7 @@ class BoundedMarginals(Distribution):
         marginals: Scalar distributions of batch shape `[]` (the same for every coordinate) or
             `[d_w]`, with `cdf` and `icdf`.
         bounds: The box, `2 x d_w`, within the support of the marginals.
-        beyond: What happens to mass outside the bounds.
+        beyond: The treatment of mass outside the bounds.
         validate_args: As in torch.
 
     Raises:

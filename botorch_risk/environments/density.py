@@ -35,7 +35,7 @@ class KernelDensity(Distribution):
         observed: Values of W, `batch_shape x t x d_w`.
         bandwidth: The kernels' standard deviations, `batch_shape x d_w`.
         bounds: The box, `2 x d_w`. Without, the kernels reach everywhere.
-        at_bounds: What happens to mass outside the bounds.
+        at_bounds: The treatment of mass outside the bounds.
         validate_args: As in torch.
 
     Raises:

@@ -126,7 +126,7 @@ class EmpiricalGrid(IndependentEnvironment):
 
 
 def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
-    r"""Equally spaced points, bounds included, as many on each axis, `n_w x d_w`.
+    r"""Equally spaced points including the bounds, the same number on each axis, `n_w x d_w`.
 
     Args:
         bounds: The box, `2 x d_w`.
@@ -150,9 +150,9 @@ class StandardDeviationBox(IndependentEnvironment):
 
         [mean(i) - num_deviations * sd(i), mean(i) + num_deviations * sd(i)] in each dimension i
 
-    What StableOpt guards against in the experiments of [Huang2024kde]_, Sec. B.1; for the
-    worst case, in which the equal weights do not matter. The standard deviation is that of the
-    population (`ddof = 0`). Scrambled Sobol points.
+    The uncertainty set of StableOpt in the experiments of [Huang2024kde]_, Sec. B.1; for the worst
+    case, in which the equal weights do not matter. The standard deviation is that of the population
+    (`ddof = 0`). Scrambled Sobol points.
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`.

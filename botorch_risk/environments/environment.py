@@ -59,7 +59,7 @@ class Environment(Module, ABC):
         """
 
     def num_inputs(self, d_x: int) -> int:
-        r"""The number of columns of the model's inputs, of which the last `d_w` are W.
+        r"""The number of columns of the model's inputs; the last `d_w` are W.
 
         Without columns of W, if the environment perturbs the decision, it is `d_x`.
         """
@@ -81,8 +81,8 @@ class Environment(Module, ABC):
 
         Args:
             X: Decisions, `batch_shape x m x d_x`.
-            W: What they met, `batch_shape x m x d_w`; the perturbed decisions themselves if
-                there are no columns of W.
+            W: The observed values, `batch_shape x m x d_w`, or the perturbed decisions if there are
+                no columns of W.
 
         Returns:
             `batch_shape x m` booleans, to rounding.
@@ -95,7 +95,7 @@ class Environment(Module, ABC):
         return (near & (weights > 0)).any(dim=-1)
 
     def log_probability(self, weights: Tensor) -> Tensor:
-        r"""How probable the points of `expand` are: here, the logarithm of their weights.
+        r"""The log probability of the points of `expand`: here, the logarithm of their weights.
 
         The numbers are to be compared with each other; they have the shape of the weights.
 
@@ -159,7 +159,7 @@ class IndependentEnvironment(Environment):
         r"""Draw W independently from the distribution itself, not only from its points.
 
         Args:
-            num_samples: How many values to draw, `n`.
+            num_samples: The number of values to draw, `n`.
             generator: A CPU generator; or one for each replicate, each of which then draws the
                 same whichever others are there.
 
@@ -222,7 +222,7 @@ class IndependentEnvironment(Environment):
 
     @property
     def _num_uniforms(self) -> int:
-        r"""How many uniform numbers make one value of W."""
+        r"""The number of uniform numbers that make one value of W."""
         return 1
 
     def _from_uniforms(self, uniforms: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ Bandwidth = Literal["silverman", "leave_one_out"]
 class KernelDensityEnvironment(IndependentEnvironment):
     r"""The kernel density estimate of observed values of W, and points drawn from it.
 
-    What SBO-KDE and DRBO-KDE learn of W, Sec. 3 and B.1 of [Huang2024kde]_; the paper has
+    The distribution of W in SBO-KDE and DRBO-KDE, Sec. 3 and B.1 of [Huang2024kde]_; the paper uses
     `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol points match. A
     bandwidth below the floor (one value, or identical ones) is raised to it, and `at_floor` says
     where.
@@ -50,16 +50,16 @@ class KernelDensityEnvironment(IndependentEnvironment):
         n_w: The number of points in the support.
         seeds: One for each replicate, `batch_shape.numel()` in all.
         bandwidth: `"silverman"`, `"leave_one_out"`, or a tensor `batch_shape x d_w`.
-        at_bounds: What happens to kernels at the bounds: `"truncate"`, `"reflect"` or
-            `"clip"`; see `KernelDensity`.
+        at_bounds: The treatment of kernels at the bounds: `"truncate"`, `"reflect"` or `"clip"`;
+            see `KernelDensity`.
         rule: Points of equal weight: `"sobol"`, a scrambled Sobol sequence over kernels and
-            quantiles; `"monte_carlo"`, independent draws. Of weights by the density:
-            `"quadrature"`, the nodes of Gauss and Legendre on a grid over the bounds: for a
-            smooth function of 1 or 2 dimensions far more exact (64 nodes, respectively 256,
-            beat 1,024 of the others), if the kernels are not too narrow for the grid.
+            quantiles; `"monte_carlo"`, independent draws. With weights from the density:
+            `"quadrature"`, the nodes of Gauss and Legendre on a grid over the bounds: for a smooth
+            function of 1 or 2 dimensions far more exact (64 nodes, respectively 256, beat 1,024 of
+            the others), if the kernels are not too narrow for the grid.
         n_ball: Further Sobol points over the bounds, of weight 0, where a ball may put mass.
         ddof: 0 or 1, for the standard deviation in Silverman's rule.
-        relative_floor: The least bandwidth, relative to the range of the bounds; without
+        relative_floor: The smallest bandwidth, relative to the range of the bounds or, without
             bounds, of the observed values.
 
     Raises:
@@ -308,7 +308,7 @@ def leave_one_out_bandwidth(
         observed: Values of W, `batch_shape x t x d_w`. With fewer than three, Silverman's rule.
         floor: The least bandwidth, `batch_shape x d_w`.
         bounds: The box, `2 x d_w`, or None.
-        at_bounds: What happens to mass outside the bounds.
+        at_bounds: The treatment of mass outside the bounds.
 
     Returns:
         `batch_shape x d_w`.
@@ -350,7 +350,7 @@ def leave_one_out_bandwidth(
 def _leave_one_out(kde: KernelDensity, others: Tensor) -> Tensor:
     r"""Mean log density of each observed value under its `others`, `batch_shape`.
 
-    A value without others, as all are if every value is a copy of one, adds nothing.
+    A value without others adds nothing; if every value is a copy of one, this holds for all.
     """
     values = kde.observed.movedim(-2, 0)  # t x batch_shape x d_w
     logs = kde.kernel_log_prob(values).movedim(0, -2)  # batch_shape x t x t
@@ -405,7 +405,7 @@ def spread_within_cells(observed: Tensor, step: Tensor, bounds: Tensor | None) -
 
 
 def copies(observed: Tensor, step: Tensor) -> Tensor:
-    r"""Which values are one another's copies: equal although rounding does not explain it.
+    r"""A mask of values that are copies of each other: equal although rounding does not explain it.
 
     `batch_shape x t x t` booleans, each value a copy of itself. Columns that are constant, or
     rounded, show nothing.

@@ -14,7 +14,7 @@ from botorch_risk.environments.kernel_density import KernelDensityEnvironment
 
 
 class Learner(Protocol):
-    r"""From observed contexts to their distribution."""
+    r"""Maps observed contexts to their distribution."""
 
     def __call__(
         self, observed: Tensor, *, bounds: Tensor, seeds: int | Sequence[int]
@@ -35,7 +35,7 @@ class ObservedContexts:
 
     Args:
         context_bounds: Their lower and upper bounds, `2 x d_w`.
-        learn: From contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
+        learn: Maps contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
             Default: a `KernelDensityEnvironment` of 256 points.
         may_leave: Whether contexts outside the bounds are accepted.
 

@@ -1,4 +1,4 @@
-r"""How wide a ball of distributions has to be, read from the observed contexts."""
+r"""Estimate the radius of a ball of distributions from the observed contexts."""
 
 import math
 from typing import Any
@@ -32,8 +32,8 @@ def bootstrap_radius(
     Args:
         ball: A ball of any radius; only its `distance` is used, bound to the points here.
         observed: Values of W, `t x d_w`.
-        contexts: How the distribution is learnt, always on the same points: from an
-            `EmpiricalGrid`, or a `KernelDensityEnvironment` of `rule="quadrature"`.
+        contexts: Learns the distribution, always on the same points, such as an `EmpiricalGrid` or
+            a `KernelDensityEnvironment` with `rule="quadrature"`.
         coverage: Probability, in (0, 1).
         num_resamples: The number of resamples.
         seed: Seed of the resamples.
@@ -86,7 +86,7 @@ def cross_validated_radius(
     Args:
         ball: As in `bootstrap_radius`, like `observed`, `contexts` and `coverage`.
         observed: Values of W, `t x d_w`.
-        contexts: How the distribution is learnt.
+        contexts: Learns the distribution.
         coverage: Probability, in (0, 1).
         groups: The group of each value, `t` whole numbers, two different ones or more.
         num_splits: The number of random halves.

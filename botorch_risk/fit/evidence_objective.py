@@ -224,7 +224,7 @@ class EvidenceObjective(_Objective):
         return torch.cat(results).cpu().numpy(), torch.cat(pulls)
 
     def _known_sites(self, level: Tensor, index: Tensor, replicates: Tensor, last: int) -> Tensor:
-        r"""Where the searches for modes begin, `rows x 2 x n`."""
+        r"""The starts of the searches for modes, `rows x 2 x n`."""
         missing, n = last + 1 - len(self._mode), self._mode.shape[-1]
         if missing > 0:
             new = self._mode.new_full((missing, 3, n), torch.nan)

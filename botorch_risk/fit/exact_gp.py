@@ -187,8 +187,8 @@ def fit_loss(
             of these data, `R x n`, or None.
         observed: The mask that the user gave, which BoTorch does not accept.
         rougher: The factors that make a second start from the first; None for no second start.
-        num_restarts: As in `fit_exact_gp`, and so are the other arguments.
-        hope: As in `minimize_rows`, for starts next to a warm one.
+        num_restarts: As in `fit_exact_gp`, like the other arguments.
+        hope: As in `minimize_rows`, for other starts next to a warm one.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)

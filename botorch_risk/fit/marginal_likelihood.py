@@ -63,9 +63,9 @@ class Targets(NamedTuple):
 
     Args:
         both: Ones and the targets, `rows x n x 2`; 0 where they are not observed.
-        observed: Which are, `rows x n`; None for all.
-        pairs: Which pairs are, `rows x n x n`; None for all.
-        number: How many are, `rows`, or one number.
+        observed: The observed targets, `rows x n`; None if all are.
+        pairs: The observed pairs, `rows x n x n`; None if all are.
+        number: The number of observed targets, `rows`, or one number.
     """
 
     both: Tensor

@@ -130,7 +130,7 @@ def fit_mean_and_noise(
         noise_model: The process of the log noise variance; its constant has a normal prior.
         given: The readings.
         tied: Whether the prior of the noise's lengthscales follows the mean's.
-        previous: As in `fit_exact_gp`, and so are the other arguments.
+        previous: As in `fit_exact_gp`, like the other arguments.
 
     Raises:
         NotInClosedFormError: If one of the models is not supported.

@@ -114,7 +114,7 @@ class Hyperparameter:
 
 
 def natural_rows(hyperparameters: Sequence[Hyperparameter]) -> ndarray:
-    r"""The natural values of several parameters as they are now, `R x p`."""
+    r"""The present natural values of several parameters, `R x p`."""
     with torch.no_grad():
         each = [
             one.natural.double().reshape(one.batch_shape.numel(), -1) for one in hyperparameters
@@ -309,7 +309,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, columns: ndarray) -> Units:
-        r"""From the columns `R x (2 + d)` that `units_of` computes."""
+        r"""Build from the columns `R x (2 + d)` of `units_of`."""
         return cls(centre=columns[:, 0], scale=columns[:, 1], extent=columns[:, 2:])
 
     @property

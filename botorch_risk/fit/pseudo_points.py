@@ -52,9 +52,9 @@ def pseudo_points(
     Distances are those in the unit cube of `bounds`, so that no input dominates by its unit (the
     paper does not say which distance). The paper leaves open what happens if an input was observed
     several times. Here a point then has all of its outcomes, so that they inform the noise, and the
-    number of points depends on the number of distinct inputs. Of two inputs at the same distance
-    the one with the smaller first coordinate counts (then the second, and so on): nothing depends
-    on the order of the rows.
+    number of points depends on the number of distinct inputs. Ties between inputs at the same
+    distance go to the smaller first coordinate (then the second, and so on), so nothing depends on
+    the order of the rows.
 
     Args:
         X: Inputs of the observations, `batch_shape x n x d`.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class FitStatus(StrEnum):
-    r"""How the fit of one replicate ended.
+    r"""The outcome of one replicate's fit.
 
     `CONVERGED` is an optimum: at the best of the starts no small step raises the objective. An
     objective may have several optima; the starts find the highest in most cases, not in all.
@@ -27,7 +27,7 @@ class FitStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Optimum:
-    r"""Where the fits of `R` replicates ended, for the next fits to start from.
+    r"""The ends of the fits of `R` replicates, as starts of the next fits.
 
     Args:
         theta: The hyperparameters as the fit moves them, `R x p`: logarithms of the positive ones,
@@ -66,7 +66,7 @@ class FitResult:
         method: "closed form" or "fit_gpytorch_mll".
         fallback_reason: The part of the model that the closed form does not support, if BoTorch
             fitted.
-        optimum: Where the fits ended, for the fits of the next round; None if BoTorch fitted.
+        optimum: The ends of the fits, for the next round; None if BoTorch fitted.
     """
 
     objective: Tensor

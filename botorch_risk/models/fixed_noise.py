@@ -142,7 +142,9 @@ def least_noise(model: Any) -> Tensor:
 
 
 def raised(noise: Tensor) -> Tensor:
-    r"""Noise variances in the units of a model, none below what a Cholesky factor needs."""
+    r"""Noise variances in the units of a model, raised to the minimum for a Cholesky
+    factorisation.
+    """
     is_double = noise.dtype == torch.float64
     return noise.clamp_min(_FLOOR_OF_DOUBLE if is_double else min_fixed_noise.value(noise.dtype))
 
@@ -166,7 +168,7 @@ def split_state(
 
 
 def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> None:
-    r"""Load a model's hyperparameters and leave the fixed noise of its own data as it is.
+    r"""Load a model's hyperparameters without changing the fixed noise of its data.
 
     So a model can start from the state of another one with other data, as in BoTorch.
     """
@@ -177,7 +179,7 @@ def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> N
 
 
 def load_noise(model: Any, state_dict: Mapping[str, Any]) -> bool:
-    r"""Load the fixed noise of a state if it has as many rows; returns whether it did."""
+    r"""Load the fixed noise of a state if the number of rows matches; returns whether it did."""
     saved = state_dict[_NOISE_KEY]
     fits = saved.shape == model.likelihood.noise_covar.noise.shape
     if fits:

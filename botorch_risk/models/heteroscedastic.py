@@ -68,10 +68,10 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     nearly constant. With the log link, identical repeats, for example from a rounding instrument,
     are treated as if they had the smallest positive sample variance of the data.
 
-    How well the noise is known depends on k. With constant noise and 15 points, the median
-    prediction is 0.85 times the true variance for one reading per point, with an upper bound (two
-    standard deviations) of 2.4 times; for two readings 0.9 and 1.9, for three 1.0 and 1.7, for ten
-    1.0 and 1.4 times.
+    The accuracy of the noise depends on k. With constant noise and 15 points, the median prediction
+    is 0.85 times the true variance for one reading per point, with an upper bound (two standard
+    deviations) of 2.4 times; for two readings 0.9 and 1.9, for three 1.0 and 1.7, for ten 1.0 and
+    1.4 times.
 
     Example:
         >>> import torch
@@ -292,7 +292,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             X: `batch_shape x q x d` inputs.
             output_indices: `None` or `[0]`.
             observation_noise: If True, adds the predicted noise of one repeat at X. A tensor
-                `batch_shape x q x 1` is added as it is, in the units of the transformed outcome.
+                `batch_shape x q x 1` is added unchanged, in the units of the transformed outcome.
             posterior_transform: Applied to the posterior.
         """
         if output_indices not in (None, [0]):

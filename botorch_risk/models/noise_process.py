@@ -157,7 +157,7 @@ class NoiseProcess(Module, ABC):
     def predicted(self, X: Tensor) -> Tensor:
         r"""The posterior mean within the limits and at least 0, `batch_shape x m x 1`.
 
-        An input transform that expands an input gives as many values.
+        An input transform that expands an input gives the same number of values.
         """
         if is_one_to_many(self.model):
             posterior: Any = self.posterior(X)

@@ -41,10 +41,10 @@ class RepeatedOutcomes:
 
     Attributes:
         means: `batch_shape x n x 1` sample means, in the units of the outcome.
-        variances: `batch_shape x n x 1` unbiased sample variances of ONE repeat (not of the
-            mean), in squared units; exactly 0 where all repeats of a row are equal. Where `counts`
-            is 1 the entry is NaN and never read. With `known_variances` they are the noise
-            variances that came with the readings, also where `counts` is 1.
+        variances: `batch_shape x n x 1` unbiased sample variances of ONE repeat (not of the mean),
+            in squared units; exactly 0 where all repeats of a row are equal. If `counts` is 1, the
+            entry is NaN and never read. With `known_variances` they are the noise variances that
+            came with the readings, also where `counts` is 1.
         counts: `batch_shape x n x 1` numbers of repeats in the dtype of `means`; 0 where a
             replicate of a batch has no outcome.
         known_variances: Whether the variances are given, not estimated from the spread.

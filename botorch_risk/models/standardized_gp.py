@@ -17,7 +17,7 @@ from botorch_risk.models.variance_links import StandardDeviationScale
 def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleTaskGP:
     r"""A `SingleTaskGP` whose outcomes are standardised whatever their units are.
 
-    BoTorch's `Standardize` leaves outcomes with a standard deviation below 1e-8 as they are.
+    BoTorch's `Standardize` does not scale outcomes with a standard deviation below 1e-8.
 
     Args:
         train_X: `batch_shape x n x d` inputs.

@@ -214,7 +214,7 @@ def notes_on_noise(
         model: The process of the mean.
         noise: `batch_shape x n x 1` variances of the means of the rows.
         counts: Numbers of repeats, of the same shape; rows without any do not count.
-        positive: Whether the noise of one repeat is, of the same shape.
+        positive: Whether the noise of one repeat is positive, of the same shape.
 
     Returns:
         The warnings, and whether all noise is positive.

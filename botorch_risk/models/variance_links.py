@@ -28,7 +28,7 @@ class VarianceLink(ABC):
 
     @abstractmethod
     def apply(self, variances: Tensor) -> Tensor:
-        r"""From the variance to the scale of the process."""
+        r"""Maps the variance to the scale of the process."""
 
     @abstractmethod
     def observations(self, variances: Tensor, counts: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class VarianceLink(ABC):
 
     @abstractmethod
     def inverse(self, values: Tensor) -> Tensor:
-        r"""From the scale of the process to the variance."""
+        r"""Maps the scale of the process to the variance."""
 
     @abstractmethod
     def inverse_slope(self, variances: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class VarianceLink(ABC):
     def outcome_transform(
         self, observed: Tensor, noise: Tensor | None, resolution: Tensor
     ) -> ObservedScale:
-        r"""How the process scales its observations.
+        r"""The scaling of the process's observations.
 
         Args:
             observed: `batch_shape x n x 1`, True where an entry is an observation.

@@ -43,7 +43,7 @@ def climb(
     scale: Scale,
     max_iterations: int,
 ) -> Minima:
-    r"""Climb from each start; discrete columns stay as they are.
+    r"""Climb from each start without changing discrete columns.
 
     Args:
         evaluator: Evaluates the points.

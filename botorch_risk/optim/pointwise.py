@@ -111,7 +111,7 @@ class PointwiseEvaluator:
         return bool(free.any())
 
     def scale_up(self, points: Array) -> Tensor:
-        r"""Search points, of the unit cube, in the units of the acquisition's inputs."""
+        r"""Convert search points from the unit cube to the units of the acquisition's inputs."""
         if isinstance(points, Tensor):
             lower, upper = self.box.to(points)
             X = torch.minimum(lower + (upper - lower) * points, upper).to(self.box)
@@ -135,7 +135,7 @@ class PointwiseEvaluator:
     def value_and_gradient(self, points: Array, packing: Packing) -> tuple[Array, Array]:
         r"""Values and gradients at rows of search points, by autograd or the acquisition's own.
 
-        Points of NumPy go to the device and the results come back; tensors stay. Gradients,
+        NumPy points are moved to the device and the results back; tensors stay there. Gradients,
         `rows x d`, are in the units of the cube, and 0 in discrete columns.
         """
         X = self.scale_up(packing.pack(points))

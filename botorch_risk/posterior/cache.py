@@ -28,10 +28,10 @@ class ModelState:
     so that no new object can reuse the address of an old one. Another view of the same memory
     counts as the same, since BoTorch's `Normalize` detaches its buffers in every call. Writing in
     place changes the version of a tensor. Parameters are also compared by value, since GPyTorch's
-    setters write through `.data`, which leaves the version as it is, and so are tensors made in
-    PyTorch's inference mode, which have no version. A write through `.data` into a buffer or the
-    training data is not detected: comparing values would make a GPU wait once per tensor in every
-    call. Plain numbers of a kernel, such as the `nu` of a Matern kernel, are compared.
+    setters write through `.data`, which does not change the version. So are tensors from PyTorch's
+    inference mode, which have no version. A write through `.data` into a buffer or the training
+    data is not detected: comparing values would make a GPU wait once per tensor in every call.
+    Plain numbers of a kernel, such as the `nu` of a Matern kernel, are compared.
 
     Attributes:
         slots: The location of each part: a dictionary of a module, a key, the part.

@@ -178,7 +178,7 @@ class DomainPosterior:
         r"""Condition on an outcome at a point of the domain, in every replicate.
 
         Args:
-            index: Which point, one for all or `batch_shape`.
+            index: The index of the point, one for all or `batch_shape`.
             y: The outcome in the units of the data, before a `posterior_transform`, one for all or
                 `batch_shape`; NaN where a replicate observed nothing. `None` hallucinates the
                 posterior mean: the mean is unchanged and the variance shrinks.

@@ -16,10 +16,10 @@ from botorch_risk.posterior.t_batch import checked_points, scales_columns
 class JointBounds:
     r"""`mean + width * standard deviation` of several predictors, of f and its noise for example.
 
-    If the models are alike (direct formulas for their kernels, as many data, one affine map back to
-    the outcome) they are evaluated as one batch, with one node in the graph: at a few points a call
-    costs as much for two models as for one, and a graph node more than its arithmetic. Others are
-    evaluated one after the other.
+    If the models are alike (direct formulas for their kernels, the same number of data, one affine
+    map back to the outcome) they are evaluated as one batch, with one node in the graph: at a few
+    points a call costs as much for two models as for one, and a graph node more than its
+    arithmetic. Others are evaluated one after the other.
 
     The predictors are of models with the same inputs and batch shape.
     """

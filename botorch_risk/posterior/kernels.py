@@ -154,7 +154,7 @@ class StackedKernel(StationaryKernel):
 
 
 def squared_norms(points: Tensor) -> Tensor:
-    r"""Of points `batch_shape x n x d`, as a row, `batch_shape x 1 x n`."""
+    r"""The squared norms of points `batch_shape x n x d`, as a row, `batch_shape x 1 x n`."""
     return points.square().sum(dim=-1).unsqueeze(-2)
 
 

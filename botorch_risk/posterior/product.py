@@ -229,7 +229,7 @@ class ProductMarginals:
 
     @staticmethod
     def _correlation(Z: Tensor, factors: _Factors) -> Tensor:
-        r"""Of decisions with the training data, `batch_shape x m x n`."""
+        r"""The correlations of decisions with the training data, `batch_shape x m x n`."""
         kernel: Any = factors.cache.kernel
         correlation: Tensor = kernel.correlation(
             squared_distance(Z, factors.train_X, factors.norms)

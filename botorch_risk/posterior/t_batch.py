@@ -25,7 +25,7 @@ from botorch_risk.arguments import as_floating, as_tensor
 def joint_shape(first: torch.Size | None, second: torch.Size | None) -> torch.Size:
     r"""The broadcast of two batch shapes; PyTorch's own function costs many operations.
 
-    `None`, of some of BoTorch's deterministic models, means no batch.
+    `None`, which some of BoTorch's deterministic models have, means no batch.
     """
     first, second = first or torch.Size(), second or torch.Size()
     longer, shorter = (first, second) if len(first) >= len(second) else (second, first)

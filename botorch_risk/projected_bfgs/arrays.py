@@ -48,7 +48,7 @@ class Arrays:
         return self.device is not None or bool(mask.any())
 
     def put_in(self, array: Array, mask: Array, number: float) -> Array:
-        r"""The array with a number where a mask, which broadcasts to it, is set."""
+        r"""The array with a number written where a (broadcast) mask is True."""
         if self.device is None:
             return np.where(mask, number, array)
         return array.masked_fill(mask, number)

@@ -134,7 +134,7 @@ def minimize_rows(
             A row ends as overtaken if it approaches the minimum of a lower row, or if even `hope`
             times its predicted decrease would leave it above a lower row. Both are heuristics:
             occasionally they abandon a row that would have found the lowest end.
-        known: A minimum that is known to each group, `groups x p`, and its value, `groups`; NaN for
+        known: A known minimum of each group, `groups x p`, and its value, `groups`; NaN if there is
             none. Rows are compared with it as with rows of their group.
         hope: The factor of the second heuristic; infinite to use only the first.
         kinks: Whether the objective has kinks, as a maximum over outcomes does: rows then step to

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 
 class RowStatus(IntEnum):
-    r"""How the minimisation of one row ended."""
+    r"""The outcome of one row's minimisation."""
 
     RUNNING = 0
     CONVERGED = 1

@@ -338,7 +338,7 @@ class ValueAtRisk(PickingRiskMeasure):
         return int(self._below(cumulative, cumulative[-1:], weights.dtype))
 
     def _below(self, cumulative: Tensor, total: Tensor, dtype: torch.dtype) -> Tensor:
-        r"""How many of ascending values are below the risk, Eq. (1); `... x 1`."""
+        r"""The number of ascending values below the risk, Eq. (1); `... x 1`."""
         tolerance = max(1e-12, 16 * torch.finfo(dtype).eps)
         level = self.risk_level * (1 + (tolerance if self.strict else -tolerance))
         below = cumulative <= level if self.strict else cumulative < level

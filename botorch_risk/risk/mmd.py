@@ -33,7 +33,7 @@ def maximum_mean_discrepancy_worst_distribution(
     The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
     certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of weight
     0 may receive probability. If several distributions attain the minimum, one of them is returned.
-    In float64 whatever the dtype.
+    Always in float64.
 
     Args:
         values: `... x n_w` finite values.

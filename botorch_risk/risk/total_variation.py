@@ -77,9 +77,9 @@ def total_variation_worst_distribution(
 class TotalVariationBall(Ball):
     r"""The worst expectation over distributions near the weights in total variation.
 
-    What DRBO-KDE maximises, [Huang2024kde]_, Eq. (5): see `total_variation_worst_case`. Radius 0 is
-    the expectation, radius 2 the worst case over all points. Points of weight 0 matter: they mark
-    where probability may go.
+    The objective of DRBO-KDE, [Huang2024kde]_, Eq. (5): see `total_variation_worst_case`. Radius 0
+    is the expectation, radius 2 the worst case over all points. Points of weight 0 matter: they
+    mark where probability may go.
 
     Args:
         radius: The l1 distance, the paper's delta.

@@ -135,7 +135,7 @@ class _Line:
 
     @classmethod
     def of(cls, points: Tensor) -> _Line:
-        r"""Of points `batch_shape x n_w` in any order."""
+        r"""The problem for points `batch_shape x n_w` in any order."""
         points, order = points.sort(dim=-1)
         return cls(points - points[..., :1], order)
 
@@ -304,7 +304,7 @@ class WassersteinRegularization(RiskMeasure):
 
         risk = sum_j weights_j values_j - radius max_ij (values_i - values_j) / distances_ij
 
-    What WDRBO of [Micheli2025wasserstein]_ maximises, with the slope between points instead of the
+    The objective of WDRBO [Micheli2025wasserstein]_, with the slope between points instead of the
     gradient in w. It never exceeds the risk of a `WassersteinBall`, and equals it if the values
     fall at a single slope and the ball does not reach the lowest. One steep pair anywhere counts
     fully, and the result may be below all values. Not monotone in the values.

@@ -1,7 +1,7 @@
 r"""Joint posterior samples of an exact GP that samples its evaluated points once.
 
-A noisy acquisition function samples its candidates jointly with the evaluated points, of which
-there are `n_b n_w` where each meets `n_w` values of the environment. Sampled block by block,
+A noisy acquisition function samples its candidates jointly with the evaluated points, `n_b n_w`
+points if each has `n_w` values of the environment. Sampled block by block,
 
     f(B) = mean(B) + L_B e_B,   f(P) = mean(P) + A e_B + L_P e_P,   A = cov(P, B) L_B^-T,
     L_P L_P' = cov(P, P) - A A'

@@ -174,7 +174,7 @@ class RobustModel(ModelOfRisks):
 
         Args:
             X: Decisions, `batch_shape x q x d_x`.
-            output_indices: Which risks; all if omitted.
+            output_indices: The indices of the risks; all if omitted.
             observation_noise: Must be `False`: a risk is not observed.
             posterior_transform: Applied to the outcomes at every (x, w), before their risk is
                 taken: with BoTorch's weight of -1 it is the risk of the negative outcome. Only for

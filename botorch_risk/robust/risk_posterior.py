@@ -28,7 +28,7 @@ class Column:
     r"""One risk of one outcome.
 
     Attributes:
-        outcome: Which outcome of the model.
+        outcome: The index of the outcome in the model.
         start: The offset of this risk's values among the values of a decision.
         stop: Where they end.
         risk_measure: Bound to its environment.
@@ -155,7 +155,7 @@ class Reduction(NamedTuple):
     r"""One output of a `RobustModel`.
 
     Attributes:
-        outcome: Which outcome of the underlying model.
+        outcome: The index of the outcome in the underlying model.
         environment: What a decision may meet.
         risk_measure: Reduces the outcomes.
         minimized: Whether a small outcome is good: the risk is then that of its negative.
@@ -206,7 +206,7 @@ class Reductions(Module):
         return any(getattr(each, "batch_shape", ()) for each in self.environments)
 
     def expand(self, X: Tensor, chosen: Sequence[int], widths: Sequence[int] | None) -> Expansion:
-        r"""What decisions `batch_shape x q x d_x` may meet, for the chosen risks.
+        r"""The points of decisions `batch_shape x q x d_x`, for the chosen risks.
 
         Raises:
             BotorchTensorDimensionError: If the inputs of the model have none of the `widths`.

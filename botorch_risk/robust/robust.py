@@ -37,7 +37,7 @@ class Robust(NamedTuple):
         model: Its posterior is the joint distribution of the risks of decisions.
         options: Keyword arguments of the acquisition function: `objective`, if there are
             constraints or several outcomes, and `constraints`, in standard deviations of each
-            outcome as it was observed.
+            observed outcome.
     """
 
     model: Model
@@ -216,8 +216,8 @@ def _outcome_of(role: _Role) -> int:
 def _shortfall(column: int, limit: float, spread: Tensor) -> Callable[[Tensor], Tensor]:
     r"""A constraint in BoTorch's sense: negative if the risk is above the limit.
 
-    In standard deviations of the outcome as it was observed: BoTorch's `eta`, which smooths the
-    step from feasible to infeasible, then has no unit.
+    In standard deviations of the observed outcome: BoTorch's `eta`, which smooths the step from
+    feasible to infeasible, then has no unit.
     """
     return lambda samples: (limit - samples[..., column]) / spread.to(samples).unsqueeze(-1)
 

@@ -45,7 +45,7 @@ class Acquire(Method):
             one number per replicate. Otherwise replicates are processed in sequence, each with its
             own model, by `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a box with
             integers or categories.
-        model: From inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
+        model: Maps inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
         estimator: Fits the model.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
@@ -86,7 +86,7 @@ class Acquire(Method):
         return [self.fit(part) for part in self.parts(view)]
 
     def propose(self, view: View) -> Tensor:
-        r"""Where the acquisition function is largest, `R x q x d`."""
+        r"""The maximiser of the acquisition function, `R x q x d`."""
         parts = zip(self.parts(view), view.belief, strict=True)
         return torch.cat([self.maximize(part, model) for part, model in parts])
 
@@ -119,7 +119,7 @@ class Acquire(Method):
         return model
 
     def maximize(self, view: View, model: Any) -> Tensor:
-        r"""Where the acquisition function of a model is largest, `R x q x d` decisions.
+        r"""The maximiser of a model's acquisition function, `R x q x d` decisions.
 
         Raises:
             UnsupportedError: If it takes no pending points and q > 1.

@@ -160,7 +160,7 @@ class FixedRepeats:
 class WorthOfReadings:
     r"""The most valuable readings per cost, at a new point or a measured one.
 
-    By `LogRiskAverseKnowledgeGradient`, after [Frazier2009kgcb]_.
+    Uses `LogRiskAverseKnowledgeGradient`, after [Frazier2009kgcb]_.
 
     Args:
         num_repeats: The numbers of readings to choose from.
@@ -359,7 +359,7 @@ def adaptive_repeats(
         returning_cost: The cost of returning to a measured point, >= 0.
         reading_cost: What a reading costs, > 0.
         budget: The maximum number of readings of a replicate, the initial design included; it asks
-            for NaN once as many were told. None for no end.
+            for NaN once that many were told. None for no end.
         rule: Another rule for the point and the number of readings; the numbers and costs above
             then do not apply.
         beta: Squared width of the bound of f, for the report.

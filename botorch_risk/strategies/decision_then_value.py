@@ -95,8 +95,8 @@ class LacingValue:
     Algorithm 1, line 4, and Definition 1 of [Nguyen2021vucb]_.
 
     Args:
-        rule: How `select_lacing_value` chooses among them: `"probability"` is V-UCB Prob and
-            `"uniform"` V-UCB Unif.
+        rule: The rule of `select_lacing_value`: `"probability"` is V-UCB Prob and `"uniform"` V-UCB
+            Unif.
 
     Raises:
         ValueError: If the rule is unknown.

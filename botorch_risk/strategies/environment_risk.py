@@ -70,7 +70,7 @@ class EnvironmentRisk(Method):
 
     Args:
         recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
-            `botorch_risk.acquisition.v_ucb` with its level, or a `RiskRecipe`. Of several
+            `botorch_risk.acquisition.v_ucb` with its level, or a `RiskRecipe`. With several
             outcomes the model is a `ModelListGP`.
         choose: How rows are chosen.
         reporting: The rule of `recommend`, or, with the suffix `"_everywhere"`, of
@@ -156,7 +156,7 @@ class EnvironmentRisk(Method):
         Args:
             view: What is known.
             outcome: Which outcome.
-            row: Which replicate, for a model without a batch dimension. Default: all.
+            row: The index of the replicate, for a model without a batch dimension. Default: all.
         """
         rows, Y = view.history.means_of(outcome)
         X, bounds = view.space.inputs(rows), input_range(view.space)
@@ -212,7 +212,7 @@ class EnvironmentRisk(Method):
         )
 
     def predict(self, view: View, X: Tensor) -> Prediction:
-        r"""By the processes of the outcomes, at pairs (x, w)."""
+        r"""Predict by the processes of the outcomes, at pairs (x, w)."""
         model: Any = view.belief.model
         inputs = view.space.inputs(X)
         if not self.uses_w:

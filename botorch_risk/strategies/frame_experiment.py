@@ -179,7 +179,7 @@ class FrameExperiment:
         `y_risk_upper`.
 
         Args:
-            frame: A DataFrame with the columns of all parameters, and of all contexts or none.
+            frame: A DataFrame with the columns of all parameters, and either all contexts or none.
                 Columns of outcomes are not read.
 
         Returns:

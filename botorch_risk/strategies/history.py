@@ -151,7 +151,7 @@ class History:
         )
 
     def before(self, round: int) -> History:
-        r"""The history as it was before a round."""
+        r"""The history before a round."""
         kept = self.rounds < round
         return replace(
             self,

@@ -40,7 +40,7 @@ def risk_kde(
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
-        n_w: Points that stand for the density; the paper has 1,024 Monte-Carlo points, which 256
+        n_w: Points that represent the density; the paper has 1,024 Monte-Carlo points, which 256
             quasi-random ones match.
         density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
             bounds are refused unless `at_bounds` is `"clip"`.
@@ -113,8 +113,8 @@ def drbo_kde(
     r"""DRBO-KDE: the worst distribution in a ball round the density [Huang2024kde]_, Eq. (5).
 
     A ball in total variation. Its radius in round t is `radius_scale * t^(-2 / (4 + d_w))`, in the
-    paper's l1 units; the infimum is over the points of the density and as many Sobol points of the
-    whole box. For the other arguments and errors see `risk_kde`.
+    paper's l1 units; the infimum is over the points of the density and the same number of Sobol
+    points in the whole box. For the other arguments and errors see `risk_kde`.
 
     Args:
         n_w: Points of the density, and of the box.

@@ -79,7 +79,9 @@ class ReadingOfClasses:
 
     @property
     def _width(self) -> float:
-        r"""Of the interval outside of which a normal risk lies on one side with confidence."""
+        r"""The squared width of the interval outside of which a normal risk lies on one side with
+        confidence.
+        """
         confidence = torch.tensor(self.confidence, dtype=torch.double)
         return float(torch.special.ndtri(confidence))
 
@@ -105,7 +107,7 @@ class ReadingOfClasses:
         r"""The classes of decisions `N x d_x` under a bound of their risk.
 
         Returns:
-            Of `R x N` for one goal, of `R x K x N` for several.
+            They have the shape `R x N` for one goal and `R x K x N` for several.
         """
         samples = self.samples(bound, domain)
         lower, upper = (
@@ -183,7 +185,7 @@ def level_set_search(
             or several, whose classes are `R x K x N`.
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
-        criterion: How readings are chosen, as in `ReadingOfClasses`.
+        criterion: The rule that chooses readings, as in `ReadingOfClasses`.
         confidence: The probability with which a decision belongs to its class.
         num_points: The number of points that represent a box.
         num_compared: The number of decisions in the look-ahead.

@@ -53,7 +53,7 @@ class Classification:
         Args:
             goal: Defines the level.
             sets: The unclassified, high and low points, `R x |D|`.
-            posterior: Over the domain, of `R` replicates.
+            posterior: The posterior over the domain, of `R` replicates.
         """
         _, high, low = sets
         excess = posterior.mean - goal.level(posterior.mean)
@@ -333,7 +333,7 @@ class Method(ABC):
     def predict_risk(self, view: View, X: Tensor) -> Interval:
         r"""Predict the risk of each of p objectives, which is maximised, `R x n x p`.
 
-        By default the first outcome itself.
+        By default this is the first outcome itself.
 
         Args:
             view: What is known.
@@ -357,7 +357,7 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class ReportedMethod(Method):
-    r"""Points chosen in some way, with all else as another method has it.
+    r"""Another method with a different choice of points.
 
     A subclass defines `propose`.
 

@@ -127,7 +127,7 @@ class ObjectiveRisksRecipe:
     def __call__(
         self, model: Any, environment: Environment, t: int, **options: Any
     ) -> ObjectiveRisks:
-        r"""The bounds of round t, of a `ModelListGP`."""
+        r"""The bounds of round t, for a `ModelListGP`."""
         beta = self.constraint_beta
         bounds = tuple(
             RiskUpperConfidenceBound(model.models[i], environment, measure, beta, **options)
@@ -237,8 +237,8 @@ def pareto_optimal(X: Tensor, values: Tensor, slack: Tensor | None = None) -> Te
     Args:
         X: Decisions, `n x d_x`.
         values: The values to maximise, `n x m`; a decision with a NaN is not offered.
-        slack: `n`; if given, only decisions where it is not negative are offered, or the one where
-            it is largest if there is none.
+        slack: `n`; if given, only decisions with a non-negative value are offered, or otherwise the
+            one with the largest value.
 
     Raises:
         InputDataError: If no decision has all its values.
@@ -367,7 +367,7 @@ def pareto_search(
         environment: The distribution of W, or of the perturbation of the decision;
             `ObservedContexts` if it is learnt.
         risk_measure: One measure for all objectives, or one for each; larger is better.
-        num_objectives: How many. Default: as many as there are measures, 2 for a single one.
+        num_objectives: How many. Default: the number of measures, or 2 for a single one.
         reference_point: A value of each risk, in its units; only points above all of them count.
             Needed unless `acquisition` is given.
         constraints: Constraints on outcomes, which are numbered from 0.

@@ -159,7 +159,7 @@ class MeanVarianceSearch(Method):
         return model.eval()
 
     def propose(self, view: View) -> Tensor:
-        r"""Where the acquisition function is largest."""
+        r"""The maximiser of the acquisition function."""
         return view.space.maximize(
             self.acquisition(view.belief, view.round, self.weights),
             view.history.streams("acquisition"),

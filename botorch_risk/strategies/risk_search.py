@@ -140,7 +140,7 @@ def in_spreads(
     Args:
         model: A model of risks.
         X: Evaluated decisions, `n x d_x`.
-        objective: From samples of the risks to the objective. Default: the first risk.
+        objective: Maps samples of the risks to the objective. Default: the first risk.
     """
 
     def of(risks: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def spreads_of_risks(model: Any, X: Tensor, objective: Callable[[Tensor], Tensor
     Args:
         model: A model of risks.
         X: Decisions, `n x d_x`.
-        objective: From risks `n x m` to values `n` or `n x m'`.
+        objective: Maps risks `n x m` to values `n` or `n x m'`.
     """
     with torch.no_grad():
         values = objective(model.posterior(X.unsqueeze(-2)).mean.squeeze(-2))

@@ -168,7 +168,7 @@ class SingleExperiment:
             )
         if not X.isfinite().all():
             row = X[~X.isfinite().all(dim=-1)][0].tolist()
-            raise InputDataError(f"Expected the finite point of each reading. Got {row}.")
+            raise InputDataError(f"Expected a finite point for each reading. Got {row}.")
         X = space.rows(X.unsqueeze(0), self.ask)[0]
         first, group = group_equal_rows(X)
         rows = [_taken(readings[group == row]) for row in range(len(first))]
@@ -194,5 +194,5 @@ def _taken(readings: Tensor) -> Tensor:
 
 
 def _equal(rows: Tensor, others: Tensor) -> Tensor:
-    r"""Which of `n x d` rows are equal to which of `m x d` others, `n x m`."""
+    r"""Whether each of `n x d` rows equals each of `m x d` others, `n x m`."""
     return (rows.unsqueeze(-2) == others).all(dim=-1)

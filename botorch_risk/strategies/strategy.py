@@ -203,7 +203,7 @@ class Strategy:
         Raises:
             BotorchTensorDimensionError: If `Y` has another shape.
             InputDataError: If a value is infinite, or an outcome comes without its point.
-            ValueError: If a row is not in the history or comes twice.
+            ValueError: If a row is not in the history or is duplicated.
         """
         index = list(rows)
         if len(set(index)) < len(index) or not set(index) <= set(range(self._history.num_rows)):

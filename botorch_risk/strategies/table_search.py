@@ -362,7 +362,7 @@ def table_search(
 
     Raises:
         BotorchTensorDimensionError: If weights or allowed pairs do not fit the table.
-        InputDataError: If a name comes twice or a value is missing.
+        InputDataError: If a name is duplicated or a value is missing.
         ValueError: If a number or the rule is out of its range.
 
     Example:

@@ -76,15 +76,15 @@ class SampleDomain(Method):
     outcomes. It recommends the point of highest posterior mean, whatever the goal; for a level set
     the answer is `Strategy.classify`.
 
-    The state holds the cost of all samples, `cost`, each row counted once whatever the number of
-    its repeats, and the last point, `previous`.
+    The state holds the cost of all samples, `cost`, each row counted once regardless of its
+    repeats, and the last point, `previous`.
 
     The loop of Algorithm 1 of [Bogunovic2016truvar]_, with any sampler.
 
     Args:
         sampler: How points are chosen.
         terms: Noise and cost of samples.
-        model: From points `R x n x d`, outcomes `R x n x 1` and their noise variances (`None` if
+        model: Maps points `R x n x d`, outcomes `R x n x 1` and their noise variances (`None` if
             the noise is inferred) to an exact GP of batch shape `[R]`.
         estimator: Fits that model; with `None` its hyperparameters are taken as known.
         refit_every: The number of rounds between rebuilds of the model; `None` for never.
@@ -193,7 +193,7 @@ class SampleDomain(Method):
         return Classification.of(*sought, view.belief.posterior)
 
     def predict(self, view: View, X: Tensor) -> Prediction:
-        r"""By the posterior of the domain, at any points of the box round it."""
+        r"""Predict by the posterior of the domain, at any points of the box around it."""
         posterior = view.belief.posterior
         points, _, noise = self._samples(view.space, X, torch.zeros_like(X[..., :1]))
         if noise is None:

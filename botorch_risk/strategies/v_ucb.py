@@ -45,7 +45,7 @@ def v_ucb(
         environment: The distribution of W, or of the perturbation of the decision;
             `ObservedContexts` if it is learnt.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        rule: Which lacing value is chosen; see `LacingValue`.
+        rule: The rule that chooses a lacing value; see `LacingValue`.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it, as it does all
             contexts whose distribution is learnt.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`.

@@ -46,12 +46,12 @@ class Factors:
 
         Args:
             rows: A DataFrame, whose columns of numbers are descriptors and whose other columns are
-                categories, and whose index names the rows; a tensor or an array of descriptors
-                `n x d`; or a list of names, of which tuples have one category in each entry.
+                categories, and whose index names the rows; a tensor or an array of descriptors `n x
+                d`; or a list of names, which may be tuples with one category per entry.
             name: Their name in messages.
 
         Raises:
-            InputDataError: If there is no row, a name comes twice or a value is missing.
+            InputDataError: If there is no row, a name is duplicated or a value is missing.
             TypeError: If they are none of these.
         """
         if isinstance(rows, Factors):

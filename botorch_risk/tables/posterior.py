@@ -155,7 +155,7 @@ class TablePosterior:
 
         Args:
             weights: `R x n_x x n_w`, of the combined values.
-            conditions: `R x p`, of which they are taken.
+            conditions: `R x p`, the conditions of the pairs.
             candidates: `R x c` conditions, each read with every context.
 
         Returns:

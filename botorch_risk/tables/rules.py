@@ -283,7 +283,7 @@ def _largest_at_random(score: Tensor, generators: Sequence[Generator]) -> Tensor
 
 
 def _of_each(values: Tensor, x: Tensor) -> Tensor:
-    r"""Of each replicate the row of one condition: `R x n_x x n_w` and `R` to `R x n_w`."""
+    r"""The row of one condition in each replicate: `R x n_x x n_w` and `R` to `R x n_w`."""
     return values[torch.arange(len(x), device=x.device), x]
 
 

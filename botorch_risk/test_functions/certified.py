@@ -90,7 +90,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
 
     @property
     def optimal_decision(self) -> Tensor:
-        r"""Where the risk is largest, a `d_x`-tensor."""
+        r"""The decision with the largest risk, a `d_x`-tensor."""
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:

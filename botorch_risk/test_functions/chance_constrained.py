@@ -67,7 +67,7 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
 
     @property
     def optimal_decision(self) -> Tensor:
-        r"""Where the expectation is largest among feasible decisions, a `d_x`-tensor."""
+        r"""The feasible decision with the largest expectation, a `d_x`-tensor."""
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:

@@ -120,7 +120,7 @@ def shifted_hill(z: Sequence[Any]) -> Any:
 
 
 def shifted_mccormick(z: Sequence[Any]) -> Any:
-    r"""McCormick's function, of whose decisions the first misses its target by up to 0.15."""
+    r"""McCormick's function; the first decision misses its target by up to 0.15."""
     return mccormick([z[0] + 0.3 * (z[2] - 0.5), z[1]])
 
 

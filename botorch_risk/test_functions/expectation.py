@@ -61,7 +61,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
 
     @property
     def optimal_decision(self) -> Tensor:
-        r"""Where the expectation is largest, a `d_x`-tensor."""
+        r"""The decision with the largest expectation, a `d_x`-tensor."""
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
@@ -86,7 +86,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
         r"""The next values of the environment, `n x d_w`, or `R x n x d_w`.
 
         Args:
-            num_samples: How many values of W to draw, `n`.
+            num_samples: The number of values of W to draw, `n`.
             generator: A CPU generator, or one for each of `R` replicates.
             clipped: Whether to clip the values to the bounds, which `f` needs. In the paper's
                 public program, the models see the values before clipping.
@@ -243,7 +243,7 @@ class EnvironmentalBranin(ExpectationTestProblem):
 
 
 class EnvironmentalHartmann(ExpectationTestProblem):
-    r"""Hartmann's function of six inputs, negated, of which the last one is environmental.
+    r"""Hartmann's function of six inputs, negated; the last input is environmental.
 
         "normal":       W ~ N(0.5, 0.1^2)
         "complicated":  W ~ equal shares of six normal distributions and two Cauchy distributions

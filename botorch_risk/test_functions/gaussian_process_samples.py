@@ -73,7 +73,7 @@ class PosteriorMeanFunctions:
         maximizer: `R x 2`, where they are.
 
     Raises:
-        ValueError: If a seed is not an integer or repeats, or a number is out of its range.
+        ValueError: If a seed is not an integer or is repeated, or a number is out of its range.
     """
 
     def __init__(

@@ -211,7 +211,7 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
 
 
 class HeteroscedasticSine(SigmoidNoiseProblem):
-    r"""A sine with two equal maxima, of which the right one is noisy; `d = 1` on `[0, 2]`.
+    r"""A sine with two equal maxima; the right one is noisy; `d = 1` on `[0, 2]`.
 
         f(x) = sin(2 pi x)
         level(x) = noise_scale * sigmoid(30 (x - 1)) + 0.1

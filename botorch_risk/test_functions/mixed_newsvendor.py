@@ -65,7 +65,7 @@ class MixedNewsvendor(EnvironmentalTestProblem):
 
     @property
     def optimal_decision(self) -> Tensor:
-        r"""Where the conditional value-at-risk is largest, a `d_x`-tensor."""
+        r"""The decision with the largest conditional value-at-risk, a `d_x`-tensor."""
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:

@@ -78,7 +78,7 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
 
     @property
     def optimal_decision(self) -> Tensor:
-        r"""Where the value-at-risk is largest, a `d_x`-tensor."""
+        r"""The decision with the largest value-at-risk, a `d_x`-tensor."""
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
@@ -225,7 +225,7 @@ class ValueAtRiskGoldsteinPrice(ValueAtRiskTestProblem):
 
 
 class ValueAtRiskHartmann(ValueAtRiskTestProblem):
-    r"""Hartmann's function of three inputs, negated, of which one or two are environmental.
+    r"""Hartmann's function of three inputs, negated; one or two of them are environmental.
 
     Hartmann-(1, 2) has 64 points of W, Hartmann-(2, 1) 100 in the discrete case.
 

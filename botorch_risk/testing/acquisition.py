@@ -48,7 +48,7 @@ class AcquisitionCase(Case):
     def data(
         self, batch_shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float64
     ) -> RepeatedData:
-        r"""What the model is made of."""
+        r"""The data of the model."""
         return RepeatedData.make(batch_shape, dtype=dtype, device=self.device)
 
     def made(self, *args: Any) -> Any:
@@ -358,20 +358,22 @@ def check_acquisition(
     some, and those of the input constructor to what has one.
 
     Args:
-        build: From a model of two inputs to the acquisition function.
+        build: Maps a model of two inputs to the acquisition function.
         skip: Laws that are known to be broken, and why.
-        **options: `model`, from `RepeatedData` of `X: batch_shape x n x 2` and
-            `Y: batch_shape x n x 4` to the model, by default a GP of the means; `oracle`, from an
+        **options: `model`, which maps `RepeatedData` of `X: batch_shape x n x 2` and `Y:
+            batch_shape x n x 4` to a model, by default a GP of the means; `oracle`, which maps an
             unbatched model, its repeats `n x 4` and points `m x 2` as arrays to `m` values;
-            `tolerance`, of the oracle; `q`, how many points a candidate has, with the fantasies of
-            a one-shot function; `arguments`, what the input constructor cannot do without;
-            `batch_dims`, how many batch dimensions its model may have, here 0; `device`; `name`.
+            `tolerance` of the oracle; `q`, the number of points of a candidate, including the
+            fantasies of a one-shot function; `arguments` that the input constructor requires;
+            `batch_dims`, the maximum number of batch dimensions of its model, here 0; `device`;
+            `name`.
 
     Returns:
         The laws that hold.
 
     Raises:
-        LawsBrokenError: If one does not, with what was expected and found.
+        LawsBrokenError: If a law does not hold; the message gives the expected and the found
+            values.
 
     Example:
         >>> from botorch.acquisition import UpperConfidenceBound

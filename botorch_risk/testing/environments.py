@@ -37,8 +37,8 @@ class EnvironmentCase(Case):
 
     Args:
         few: A number of points for what need not be exact.
-        follows_one_value: How far its points may be from the only value that was observed; None
-            for what learns nothing, or cannot be that narrow.
+        follows_one_value: The largest distance of its points from a single observed value; None if
+            it learns nothing or cannot be that narrow.
     """
 
     build: Callable[[Tensor, list[int], int], Environment]
@@ -285,22 +285,23 @@ def check_environment(
     r"""Checks an environment of two columns against the laws that ours obey.
 
     Args:
-        build: From values of W that were observed, `batch_shape x t x 2` in the unit square, one
-            seed for each of the batch, and a number of points, to the environment. What is known
-            beforehand ignores them.
+        build: Maps observed values of W, `batch_shape x t x 2` in the unit square, one seed per
+            batch entry and a number of points to the environment. A known distribution ignores
+            them.
         skip: Laws that are known to be broken, and why.
-        **options: `oracle`, from the `t x 2` values of one distribution and two rates as arrays to
-            `E exp(i rates . w)`; `tolerance`, of the points against it; `size`, how many points
-            that takes; `density`: "known", "none", or "refused" with an error; `perturbs`, whether
-            it moves the decision itself; `follows_one_value`, how close the points are to the only
-            value that was observed, here None; `batch_dims`, how many batch dimensions it may have,
-            here 0; `device`; `name`.
+        **options: `oracle`, which maps the `t x 2` values of one distribution and two rates as
+            arrays to `E exp(i rates . w)`; `tolerance` of the points against it; `size`, the number
+            of points for that; `density`: "known", "none", or "refused" with an error; `perturbs`,
+            whether it moves the decision itself; `follows_one_value`, the largest distance of the
+            points from a single observed value, here None; `batch_dims`, the maximum number of
+            batch dimensions, here 0; `device`; `name`.
 
     Returns:
         The laws that hold.
 
     Raises:
-        LawsBrokenError: If one does not, with what was expected and found.
+        LawsBrokenError: If a law does not hold; the message gives the expected and the found
+            values.
 
     Example:
         >>> from botorch_risk.environments import InputPerturbation

@@ -26,8 +26,8 @@ class Case:
 
     Args:
         name: What failures call it.
-        device: Where its tensors are made.
-        batch_dims: How many batch dimensions it may have.
+        device: The device of its tensors.
+        batch_dims: The maximum number of batch dimensions.
     """
 
     name: str = "the part"
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def values_of(self) -> dict[str, Any]:
-        r"""What a law runs over, by the names of its arguments."""
+        r"""The parameters of a law, by the names of its arguments."""
         batches = [each for each in BATCH_SHAPES if len(each) <= self.batch_dims]
         return {"dtype": DTYPES, "batch_shape": batches, "seed": SEEDS}
 
@@ -147,7 +147,7 @@ class Report:
 
     Attributes:
         held: The laws that hold.
-        broken: What was expected and found, by the name of the law.
+        broken: The expected and found values, by the name of the law.
         skipped: Why a law was not checked, by its name.
     """
 
@@ -186,7 +186,7 @@ def expect_close(
     r"""Raises unless two tensors agree, of the same shape, dtype and device.
 
     Args:
-        wanted: What is expected of `found`, for the message.
+        wanted: The expectation about `found`, for the message.
         found: A tensor of any shape.
         expected: A tensor of any shape.
         tolerance: Relative and absolute; default: what is usual for the dtype.
@@ -271,7 +271,7 @@ def each_entry(batch_shape: tuple[int, ...], single: Callable[[tuple[int, ...]],
 
 
 def by_pickle(value: Any) -> Any:
-    r"""A copy as another process gets it, of a value that is here already."""
+    r"""A copy of a value, made by pickle as for another process."""
     return pickle.loads(pickle.dumps(value))
 
 

@@ -47,7 +47,7 @@ class ModelCase(Case):
     r"""A model of two inputs and one outcome, or what predicts from one; see `check_model`.
 
     Args:
-        predictor: From the model to what predicts.
+        predictor: Maps the model to the predictor.
     """
 
     build: Callable[[RepeatedData], Any]
@@ -60,11 +60,11 @@ class ModelCase(Case):
     def data(
         self, batch_shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float64
     ) -> RepeatedData:
-        r"""What the model is made of."""
+        r"""The data of the model."""
         return RepeatedData.make(batch_shape, dtype=dtype, device=self.device)
 
     def made(self, *args: Any) -> tuple[Any, Any]:
-        r"""What predicts, and the model, of a batch shape and a dtype."""
+        r"""The predictor and the model for a batch shape and a dtype."""
         model = self.build(self.data(*args))
         refresh(model)
         return self.predictor(model), model
@@ -190,7 +190,7 @@ def check_model(
     r"""Checks a model against the laws that ours obey.
 
     Args:
-        build: From `RepeatedData` of `X: batch_shape x n x 2` and `Y: batch_shape x n x 4` to the
+        build: Maps `RepeatedData` of `X: batch_shape x n x 2` and `Y: batch_shape x n x 4` to the
             model. It need not be fitted.
         skip: Laws that are known to be broken, and why.
         **options: `predict`, from the model and points `batch_shape x m x 2` to two moments
@@ -204,7 +204,8 @@ def check_model(
         The laws that hold.
 
     Raises:
-        LawsBrokenError: If one does not, with what was expected and found.
+        LawsBrokenError: If a law does not hold; the message gives the expected and the found
+            values.
 
     Example:
         >>> from botorch.models import SingleTaskGP

@@ -172,7 +172,7 @@ def check_test_problem(
     r"""Checks a test problem against the laws that ours obey.
 
     Args:
-        build: From a dtype to the problem, which is maximised.
+        build: Maps a dtype to the problem, which is maximised.
         skip: Laws that are known to be broken, and why.
         **options: `objective`, from the problem and decisions `... x d_x` to a `...` tensor, by
             default its value without noise, and None if the optimum is not known; `optimum`, from
@@ -187,7 +187,8 @@ def check_test_problem(
         The laws that hold.
 
     Raises:
-        LawsBrokenError: If one does not, with what was expected and found.
+        LawsBrokenError: If a law does not hold; the message gives the expected and the found
+            values.
 
     Example:
         >>> from botorch.test_functions import Branin

@@ -351,19 +351,19 @@ def check_risk_measure(
         measure: A `RiskMeasure`, or a function of values `... x n_w` and their weights to a `...`
             tensor; larger values are better.
         skip: Laws that are known to be broken, and why.
-        **options: `oracle`, from `n_w` values, their weights and their points as arrays to a
-            number; `equal_weights`, whether it knows no others; `sees_copies`, whether it matters
-            that one point is given as two of half the weight; `sees_weight_zero`, whether points
-            of weight 0 matter; `sees_ties`, whether the order of equal values does;
-            `bounds_are_tight`, whether the bounds of a value known for sure are its risk;
-            `threshold`, of a share of the outcomes; `gradient`, step and tolerance of its check;
-            `device`; `name`.
+        **options: `oracle`, which maps `n_w` values, their weights and their points as arrays to a
+            number; `equal_weights`, whether it only supports these; `sees_copies`, whether
+            splitting a point into two halves matters; `sees_weight_zero`, whether points of weight
+            0 matter; `sees_ties`, whether the order of equal values does; `bounds_are_tight`,
+            whether the bounds of a value known for sure are its risk; `threshold` of a share of
+            outcomes; `gradient`, the step and tolerance of its check; `device`; `name`.
 
     Returns:
         The laws that hold.
 
     Raises:
-        LawsBrokenError: If one does not, with what was expected and found.
+        LawsBrokenError: If a law does not hold; the message gives the expected and the found
+            values.
 
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk

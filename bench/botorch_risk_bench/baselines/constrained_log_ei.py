@@ -67,7 +67,7 @@ def log_ei(
         model: A model of risks.
         X_baseline: The evaluated decisions, `n x d_x`.
         X_pending: Decisions under evaluation, `n' x d_x`.
-        objective: From samples of the risks to the objective. Default: the only risk.
+        objective: Maps samples of the risks to the objective. Default: the only risk.
         constraints: From samples of the risks to what is at most 0 where one holds.
     """
     with torch.no_grad():

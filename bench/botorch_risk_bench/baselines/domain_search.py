@@ -72,7 +72,7 @@ class Score(ABC):
             UnsupportedError: If it has no form there.
         """
         raise UnsupportedError(
-            f"Expected a score of any points. Got {type(self).__name__}, of the domain only."
+            f"Expected a score of any points. Got {type(self).__name__}, of the domain alone."
         )
 
     def best_anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ def adversarial_stable_opt(
     reporting: Reporting = "posterior_mean",
     **options: Any,
 ) -> Strategy:
-    r"""StableOpt as it was published: the adversary's w is chosen and queried.
+    r"""StableOpt as published: the adversary's w is chosen and queried.
 
         x_t = argmax_x min_w u_{t-1}(x, w),  w_t = argmin_w l_{t-1}(x_t, w)
 

@@ -1,7 +1,7 @@
 r"""One process at a time writes to a store, on a disk where locks hold.
 
 The operating system locks a small file next to the store, so a process releases it however it ends.
-The file names its holder and is removed when the writing ends. Neither this lock nor SQLite's hold
+The file names its holder and is removed when the writing ends. Neither this lock nor SQLite's works
 on network file systems.
 """
 

@@ -1,4 +1,5 @@
-r"""How much a sample brings variances down to a target: Eq. (3) of TRUVAR, without cancellation.
+r"""The amount by which a sample reduces variances down to a target: Eq. (3) of TRUVAR, without
+cancellation.
 
     max(beta s^2, eta^2) - max(beta (s^2 - D), eta^2) = beta min(max(s^2 - eta^2 / beta, 0), D)
 

@@ -35,8 +35,8 @@ class Goal(ABC):
             sets: `M_{t-1}`, `H_{t-1}` and `L_{t-1}`, `batch_shape x |D|` each.
             lower: Lower bounds, `batch_shape x |D|`.
             upper: Upper bounds, `batch_shape x |D|`.
-            monotone: Whether M only shrinks. Otherwise all points stand for `M_{t-1}`, and H and L
-                start empty.
+            monotone: Whether M only shrinks. Otherwise `M_{t-1}` is replaced by all points, and H
+                and L start empty.
 
         Returns:
             The next sets.
@@ -78,7 +78,7 @@ class Goal(ABC):
 
     @abstractmethod
     def _classify(self, sets: Sets, lower: Tensor, upper: Tensor) -> Sets:
-        r"""The sets after a round, from the sets that stand for those before it."""
+        r"""The sets after a round, from the sets before it."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class LevelSet(LevelSetGoal):
         return values.new_full((*values.shape[:-1], 1), self.threshold)
 
     def warn_unlikely(self, smallest: Tensor, largest: Tensor) -> None:
-        r"""Warns of a level that is outside the outcomes so far."""
+        r"""Warn about a level outside the outcomes so far."""
         outside = (smallest > self.threshold) | (largest < self.threshold)
         expected = "a threshold within the range of the outcomes so far"
         _warn_where(outside, expected, self.threshold, smallest, largest)
@@ -229,7 +229,7 @@ class RelativeLevelSet(LevelSetGoal):
         return self._of(values.amax(dim=-1, keepdim=True))
 
     def warn_unlikely(self, smallest: Tensor, largest: Tensor) -> None:
-        r"""Warns of a baseline above all outcomes so far."""
+        r"""Warn about a baseline above all outcomes so far."""
         expected = "a baseline below the largest outcome so far"
         _warn_where(largest < self.baseline, expected, self.baseline, smallest, largest)
 

@@ -198,7 +198,7 @@ class SamplingTerms:
         r"""A copy of the posterior after samples equal to its mean; only variances change.
 
         Args:
-            posterior: Over the domain; left as it is.
+            posterior: The posterior over the domain, which is not changed.
             X: `batch_shape x n' x d` points, one after the other, with levels if any.
         """
         trial, d = posterior.copy(), posterior.domain.shape[-1]

@@ -55,9 +55,9 @@ class GuaranteedWidth:
 
         beta_(i) = 2 log(|D| (C_(1) + .. + C_(i))^2 pi^2 / (6 delta c_min^2))
 
-    The bounds hold with probability `1 - delta` as long as epoch i costs at most `C_(i)`. The
-    paper does not say how to find such values, since Eq. (13) asks for the true function;
-    here they are given, and the last one stands for all further epochs.
+    The bounds hold with probability `1 - delta` as long as epoch i costs at most `C_(i)`. The paper
+    does not say how to find such values, since Eq. (13) asks for the true function; here they are
+    given, and the last one is used for all further epochs.
 
     Attributes:
         delta: Probability, in (0, 1), that any bound fails.
@@ -122,8 +122,8 @@ class TruncatedVarianceState:
         width: Maps the epoch and its first sample to `beta_(i)`.
         r: The factor, in (0, 1), from one target to the next.
         slack: How far above its target an epoch may end (the paper's delta-bar).
-        monotone: Whether `M_t` only shrinks. Otherwise D stands for `M_{t-1}` in Eqs. (5) to (7),
-            and the sets are formed from scratch.
+        monotone: Whether `M_t` only shrinks. Otherwise D replaces `M_{t-1}` in Eqs. (5) to (7), and
+            the sets are formed from scratch.
         domain_size: The `|D|` of `beta_(i)`.
         fingerprint: A fingerprint of the domain.
         unclassified: `batch_shape x |D|`, `M_t`: potential maximisers, or points that are not
@@ -273,7 +273,7 @@ class TruncatedVarianceState:
             cost: The cost of the new samples, one for all or `batch_shape`.
 
         Raises:
-            InputDataError: If the posterior is of another domain.
+            InputDataError: If the posterior has another domain.
         """
         self.check_domain(posterior)
         if self.num_updates == 0:
@@ -395,7 +395,7 @@ def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
         posterior: The posterior of that update.
 
     Raises:
-        InputDataError: If the posterior is of another domain.
+        InputDataError: If the posterior has another domain.
     """
     state.check_domain(posterior)
     inside = posterior.variance.where(state.unclassified, 0.0)

@@ -81,7 +81,7 @@ def check_has_risk(bound: Any) -> None:
     known = isinstance(objective, RiskUpperConfidenceBound)
     if not (known or isinstance(objective.model, MeanVarianceGP)):
         raise UnsupportedError(
-            "Expected a strategy with a risk, of the noise or of a context. Got one that maximises "
+            "Expected a strategy with a risk of the noise or of a context. Got one that maximises "
             f"{type(objective).__name__}."
         )
 
@@ -90,8 +90,8 @@ def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
     r"""The mean and the risk of points.
 
     If the noise is learnt, the risk is the standard deviation of one reading's noise. Under
-    contexts it is the strategy's risk measure, of the posterior mean at each value; for the
-    expectation, which is the mean itself, the standard deviation over the contexts.
+    contexts it is the strategy's risk measure of the posterior mean; if that is the expectation,
+    which equals the mean, it is the standard deviation over the contexts.
 
     Args:
         bound: That a strategy maximises.

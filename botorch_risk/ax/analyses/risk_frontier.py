@@ -28,8 +28,8 @@ STAR = {"symbol": "star", "size": 16}
 class RiskFrontierPlot(FittedAnalysis):
     r"""The risk of each completed arm against its mean, by the model with all data so far.
 
-    Where the noise is learnt, the risk is the standard deviation of one reading. Under contexts it
-    is the strategy's risk measure, or, if that is the expectation, the standard deviation over the
+    If the noise is learnt, the risk is the standard deviation of one reading. Under contexts it is
+    the strategy's risk measure, or, if that is the expectation, the standard deviation over the
     contexts. The card marks the arms that no other arm beats in both, among those that meet the
     outcome constraints by their posterior means, and the arm that `best_arm` recommends.
 

@@ -1,11 +1,11 @@
 r"""The experiments of UHE-BO [Ha2023uhe]_, Sec. 7 and Appendix C.
 
-GP-UCB throughout, as the paper's text names no other acquisition function, its width 1.96 taken as
-the multiplier of the standard deviation; a Matern-5/2 ARD kernel with Gamma(1e-3, 10) priors; M_t =
-2 |D|. The paper leaves the following open; these are our choices: budgets; an initial design of
-three points per input; no noise; two inputs for Deceptive; [-25, 25]^2 for h1, since [-100, 100]^2
-has some sixty ripples per side; 10 as the scale of the priors, which are densities of the
-logarithms: as a rate it holds lengthscales near zero in four inputs and more
+All methods use GP-UCB, the only acquisition function that the paper's text names, with its width
+1.96 as the multiplier of the standard deviation; a Matern-5/2 ARD kernel with Gamma(1e-3, 10)
+priors; M_t = 2 |D|. The paper leaves the following open; these are our choices: budgets; an initial
+design of three points per input; no noise; two inputs for Deceptive; [-25, 25]^2 for h1, since
+[-100, 100]^2 has some sixty ripples per side; 10 as the scale of the priors, which are densities of
+the logarithms: as a rate it holds lengthscales near zero in four inputs and more
 (`bench/reproduction/uhe/recovery.md`). The tables of the two tuning problems come with no package:
 scikit-learn's digits and breast-cancer data stand in. MCMC samples under BoTorch's priors, which
 its fully Bayesian model has built in, in every fifth round.
