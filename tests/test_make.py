@@ -3,6 +3,7 @@ r"""What `make` and the workflows of a forge run: known skips, a release, pinned
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -120,9 +121,19 @@ def test_there_are_three() -> None:
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_each_command_is_a_target(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
-    commands = [step["run"].split() for step in steps(workflow) if "run" in step]
+    commands = [shlex.split(step["run"]) for step in steps(workflow) if "run" in step]
     assert commands and all(command[0] == "make" for command in commands)
-    assert {target for command in commands for target in command[1:]} <= TARGETS
+    words = {word for command in commands for word in command[1:]}
+    variables = {word.partition("=")[0] for word in words if "=" in word}
+    assert {word for word in words if "=" not in word} <= TARGETS
+    assert all(f"$({name})" in (ROOT / "Makefile").read_text("utf-8") for name in variables)
+
+
+def test_the_interpreters_are_those_that_the_package_names() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [line.rpartition(" ")[2] for line in project["classifiers"] if ":: 3." in line]
+    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == named
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

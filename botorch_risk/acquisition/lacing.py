@@ -115,7 +115,7 @@ def covering_mask(
     Raises:
         BotorchTensorDimensionError: If the weights do not broadcast to the bounds.
         InputDataError: If a bound is not finite or the weights are not probabilities.
-        UnsupportedError: If the measure is another one.
+        UnsupportedError: If the measure is not supported.
         ValueError: If a lower bound exceeds its upper bound.
 
     Example:
@@ -157,11 +157,11 @@ def select_lacing_value(
     [Nguyen2021vucb]_. Ties are broken at random.
 
     - `"probability"`: the most probable one, V-UCB Prob (Sec. 3.3). For a continuous distribution,
-      the one of the largest density among its points: the minimiser over these points of the
+      the one with the largest density among its points: the minimiser over these points of the
       paper's L_LV-P (Sec. 3.5), which is minus the density at values that lace and at least 0 at
       all others; the mixture of units and the jumps of L_LV-P do not enter a ranking.
     - `"uniform"`: any one with the same probability, V-UCB Unif (Sec. 4).
-    - `"variance"`: the one of the largest posterior variance.
+    - `"variance"`: the one with the largest posterior variance.
 
     Args:
         acqf: The bound that chose the decisions, its `beta` > 0 for the rule `"variance"`.

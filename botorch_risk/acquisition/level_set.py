@@ -124,7 +124,7 @@ class Straddle(_MarginalAcquisition):
 
 
 def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> None:
-    r"""Keeps a finite level as a buffer of an acquisition function."""
+    r"""Keep a finite level as a buffer of an acquisition function."""
     level = torch.as_tensor(threshold, dtype=torch.double).clone()
     if not level.isfinite().all():
         raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")

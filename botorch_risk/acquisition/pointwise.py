@@ -190,7 +190,7 @@ def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Ten
 
 
 def keep_unregistered(module: Module, name: str, value: Any) -> None:
-    r"""Sets an attribute without making it a submodule.
+    r"""Set an attribute without making it a submodule.
 
     `nn.Module` would register a conditioned model, and its data and parameters would enter the
     state of the acquisition function, from which they follow.
@@ -205,7 +205,7 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
 
 
 def register_weights(module: Module, model: Model, **weights: float | Tensor | None) -> None:
-    r"""Keeps finite weights >= 0, or none, as buffers on the device of a model."""
+    r"""Keep finite weights >= 0 (or None) as buffers on the device of a model."""
     device = device_of(model)
     for name, value in weights.items():
         weight = None if value is None else sent(as_nonnegative(name, value), device)
@@ -227,7 +227,7 @@ def per_point(weight: Tensor, X: Tensor) -> Tensor:
 def map_replicates(
     function: Callable[[Tensor], Tensor], X: Tensor, batch_shape: torch.Size
 ) -> Tensor:
-    r"""Applies a function of one list of points a replicate to points of any batch shape.
+    r"""Apply a function of one list of points per replicate to points of any batch shape.
 
     Args:
         function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.

@@ -233,7 +233,7 @@ class OfDecisions(AcquisitionFunction):
 
     Args:
         bound: A bound of decisions.
-        num_decisions: The number of columns in front that are decisions.
+        num_decisions: The number of leading columns that are decisions.
 
     Example:
         >>> from botorch.models import SingleTaskGP

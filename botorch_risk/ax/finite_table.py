@@ -125,7 +125,7 @@ class FiniteTableNode(ExternalGenerationNode):
 
         Raises:
             UnsupportedError: If there is more than one objective, or an outcome constraint.
-            UserInputError: If the parameters are others, or not of choices.
+            UserInputError: If the parameters do not match, or are not choice parameters.
         """
         metric, sign = _objective(experiment)
         conditions, contexts = self._factors(experiment)
@@ -273,7 +273,7 @@ def filled_table(client: Client) -> TableSearch:
 
     Raises:
         AssertionError: Ax's own error, if the client has no experiment or no generation strategy.
-        UnsupportedError: If the strategy is another one.
+        UnsupportedError: If the strategy is not a `finite_table`.
 
     Example:
         >>> from ax.api.configs import ChoiceParameterConfig

@@ -176,7 +176,7 @@ def value_at_risk(
     Algorithm 1 of [Nguyen2021vucb]_.
 
     The last parameters of the search space are contexts with known, independent distributions. A
-    trial is the decision of the largest bound of the risk, and a context to try it with: one that
+    trial is the decision with the largest bound of the risk, and a context to try it with: one that
     decides the risk (a lacing value, the paper's rule), or, with another `value_rule`, the one
     whose reading most reduces the variance of the risk. For a minimised objective, the risk is that
     of its negative.

@@ -179,7 +179,7 @@ def scale_reward(
 ) -> ScaledReward:
     r"""Rewards in units of the initial design's outcomes, Algorithm 1, line 19 of [Ha2023uhe]_.
 
-    The paper only says "scale it using D_0". With `low` and `high` the least and the largest
+    The paper only says "scale it using D_0". With `low` and `high` as the smallest and the largest
     outcome, the choices are
 
         min_max:            clip((r - low) / (high - low), 0, 1)    of D_0
@@ -221,7 +221,7 @@ def scale_reward(
 
 
 def _range(outcomes: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The least and the largest outcome of each replicate, infinite if it has none."""
+    r"""The smallest and the largest outcome of each replicate, infinite if it has none."""
     missing = outcomes.isnan()
     low = outcomes.masked_fill(missing, torch.inf).amin(dim=-1)
     return low, outcomes.masked_fill(missing, -torch.inf).amax(dim=-1)

@@ -130,7 +130,7 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
 
     Args:
         bounds: The box, `2 x d_w`.
-        num_points: The least number: each axis has `ceil(num_points ** (1 / d_w))` points.
+        num_points: The minimum number: each axis has `ceil(num_points ** (1 / d_w))` points.
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.

@@ -97,7 +97,7 @@ class Environment(Module, ABC):
     def log_probability(self, weights: Tensor) -> Tensor:
         r"""The log probability of the points of `expand`: here, the logarithm of their weights.
 
-        The numbers are to be compared with each other; they have the shape of the weights.
+        The numbers are meaningful relative to each other only; they have the shape of the weights.
 
         Raises:
             UnsupportedError: If the distribution is continuous and has no density.

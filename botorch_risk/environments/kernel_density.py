@@ -306,7 +306,7 @@ def leave_one_out_bandwidth(
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`. With fewer than three, Silverman's rule.
-        floor: The least bandwidth, `batch_shape x d_w`.
+        floor: The smallest bandwidth, `batch_shape x d_w`.
         bounds: The box, `2 x d_w`, or None.
         at_bounds: The treatment of mass outside the bounds.
 

@@ -74,7 +74,7 @@ def gen_candidates_quasi_newton(
         is minus infinity.
 
     Raises:
-        BotorchTensorDimensionError: If the starts have another shape.
+        BotorchTensorDimensionError: If the starts have the wrong shape.
         UnsupportedError: If there are constraints, or in `torch.inference_mode`.
         ValueError: If a lower bound exceeds its upper bound, or `timeout_sec` is negative.
 

@@ -119,7 +119,7 @@ def fit_exact_gp(
 
     Raises:
         BotorchTensorDimensionError: If `observed` does not have the shape of the targets, or
-            `previous` has other replicates or other hyperparameters.
+            `previous` does not match the replicates or the hyperparameters.
         UnsupportedError: In `torch.inference_mode`, for a model that is not an exact Gaussian
             process, or if restarts or a mask are given for one that the closed form does not
             support.

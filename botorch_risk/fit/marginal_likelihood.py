@@ -138,7 +138,7 @@ def log_marginal_likelihood(
         The values and the derivatives. A row that fails leaves the others untouched.
 
     Raises:
-        ValueError: If `nu` is another number.
+        ValueError: If `nu` has another value.
     """
     if nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")

@@ -170,7 +170,7 @@ def warm_starts(objective: FitObjective, previous: Optimum) -> Starts:
     expected = (len(objective.num_observed), objective.num_parameters)
     if previous.theta.shape != expected:
         raise BotorchTensorDimensionError(
-            "Expected `previous` to be of the same replicates and hyperparameters, `R x p` = "
+            "Expected `previous` to have the same replicates and hyperparameters, `R x p` = "
             f"{expected}. Got {tuple(previous.theta.shape)}."
         )
     theta, metric = (x.cpu().double().numpy() for x in (previous.theta, previous.metric))

@@ -132,7 +132,7 @@ def transform_variance(model: Any, variance: Tensor) -> Tensor:
 
 
 def least_noise(model: Any) -> Tensor:
-    r"""The least noise variance of a row that a model uses, in the units of the outcome.
+    r"""The smallest noise variance that a model uses for a row, in the units of the outcome.
 
     In the model's own units it is 1e-8 in double precision and GPyTorch's `min_fixed_noise`
     otherwise. `batch_shape x 1 x 1`.

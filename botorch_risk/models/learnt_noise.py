@@ -50,7 +50,7 @@ class LearntNoise(NoiseProcess):
         sampling: The observation model of sample variances.
         beta: Squared width of the upper bound in the noise of later sample variances.
         counts: `batch_shape x n x 1` numbers of repeats of the rows.
-        resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
+        resolution: `batch_shape x 1 x 1`, the smallest sample variance that the data resolve.
         evidence: `"spread"` of the repeats, or all `"readings"`.
         is_tied: Whether the prior of the noise's lengthscales follows the mean's.
     """

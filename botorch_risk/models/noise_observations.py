@@ -30,7 +30,7 @@ class NoiseObservations:
         counts: `batch_shape x n x 1` numbers of repeats.
         informs: `batch_shape x n x 1`, False where the entry is a filler.
         variances: `batch_shape x n x 1` sample variances, fillers included; 0 where censored.
-        resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
+        resolution: `batch_shape x 1 x 1`, the smallest sample variance that the data resolve.
     """
 
     X: Tensor
@@ -126,7 +126,9 @@ def _resolution(
     informs: Tensor,
     floor: float | None,
 ) -> Tensor:
-    r"""The least sample variance that the data of each replicate resolve, `batch_shape x 1 x 1`."""
+    r"""The smallest sample variance that the data of each replicate resolve, `batch_shape x 1 x
+    1`.
+    """
     infinite = torch.full_like(variances, torch.inf)
     resolution = variances.where(positive, infinite).amin(dim=-2, keepdim=True)
     observed = outcomes.counts > 0

@@ -25,7 +25,7 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
         options: Further arguments of `SingleTaskGP`.
 
     Raises:
-        BotorchTensorDimensionError: If the shapes are others, or there is no row or column.
+        BotorchTensorDimensionError: If the shapes are wrong, or there is no row or column.
         InputDataError: If a value is not finite, or dtypes differ.
     """
     if (

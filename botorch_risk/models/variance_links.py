@@ -63,7 +63,7 @@ class VarianceLink(ABC):
         Args:
             observed: `batch_shape x n x 1`, True where an entry is an observation.
             noise: `batch_shape x n x 1` variances of the observations; `None` if inferred.
-            resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
+            resolution: `batch_shape x 1 x 1`, the smallest sample variance that the data resolve.
         """
 
 

@@ -91,7 +91,7 @@ def maximize_value_at_risk(
         draws, `R`.
 
     Raises:
-        BotorchTensorDimensionError: If `bounds`, the draws or the values have another shape.
+        BotorchTensorDimensionError: If `bounds`, the draws or the values have the wrong shape.
         InputDataError: If a value of the function is not finite.
         ValueError: If the level is outside (0, 1), or a number is out of its range.
 

@@ -254,7 +254,7 @@ def _best_end(
 
 
 class _PendingPoints:
-    r"""Adds points to those pending for an acquisition, and removes them again."""
+    r"""Add points to those pending for an acquisition function, and remove them again."""
 
     def __init__(self, acqf: AcquisitionFunction | PointwiseAcquisition, batch_dims: int) -> None:
         if (

@@ -258,7 +258,7 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
         batch_shape: That of the model.
 
     Raises:
-        BotorchTensorDimensionError: If `beta` has another shape.
+        BotorchTensorDimensionError: If `beta` has the wrong shape.
     """
     beta = sent(torch.as_tensor(beta), mean.device).to(mean.dtype)
     if beta.shape == batch_shape and beta.dim():

@@ -26,7 +26,7 @@ class Ball(RiskMeasure, ABC):
 
     @abstractmethod
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
-        r"""The distribution of smallest expectation in the ball, `... x n_w`.
+        r"""The distribution with the smallest expectation in the ball, `... x n_w`.
 
         Args:
             values: `... x n_w` finite values.

@@ -18,7 +18,7 @@ _CHUNK = ChunkSize(cpu=2**17)  # values
 
 
 def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
-    r"""The distribution of smallest expectation within a relative entropy of the weights.
+    r"""The distribution with the smallest expectation within a relative entropy of the weights.
 
         argmin_q {sum_j q_j values_j : sum_j q_j log(q_j / weights_j) <= radius}
         = weights exp(-values / multiplier), normalised
@@ -94,7 +94,8 @@ def _tilted_to(rows: Tensor, centre: Tensor, radius: float) -> Tensor:
 
 
 def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
-    r"""The distribution of smallest expectation within a chi-square divergence of the weights.
+    r"""The distribution with the smallest expectation within a chi-square divergence of the
+    weights.
 
         argmin_q {sum_j q_j values_j : sum_j (q_j - weights_j)^2 / weights_j <= radius}
         = weights max(threshold - values, 0), normalised

@@ -26,7 +26,7 @@ class UncertifiedWorstCaseError(RuntimeError):
 def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution of smallest expectation within a discrepancy of the weights.
+    r"""The distribution with the smallest expectation within a discrepancy of the weights.
 
         min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
@@ -209,8 +209,7 @@ def kernel_matrix_of(kernel: Kernel, environment: Any) -> Tensor:
     r"""The kernel matrix of an environment's points, in float64 and without a graph.
 
     Raises:
-        BotorchTensorDimensionError: If the kernel returns another shape than
-            `batch_shape x n_w x n_w`.
+        BotorchTensorDimensionError: If the kernel does not return `batch_shape x n_w x n_w`.
     """
     points = environment.points.double()
     with torch.no_grad():

@@ -29,7 +29,7 @@ Metric = Callable[[Tensor, Tensor], Any]
 def wasserstein_worst_distribution(
     values: Tensor, weights: Tensor, distances: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution of smallest expectation within a transport distance of the weights.
+    r"""The distribution with the smallest expectation within a transport distance of the weights.
 
         min_q {sum_j q_j values_j : W(q, weights) <= radius}
         = max_price {sum_i weights_i min_j (values_j + price distances_ij) - price radius}

@@ -368,7 +368,7 @@ def adaptive_repeats(
         report: The reporting rule of `recommend`.
         initial_repeats: The number of readings at each point of the initial design, at least 2
             if the noise is learnt.
-        num_initial: The number of points of the initial design.
+        num_initial: The number of points in the initial design.
         batch_size: 1; points are chosen one by one.
         options: Further arguments of `MeanVarianceSearch`.
 

@@ -43,7 +43,7 @@ class DecisionThenValue:
 
 
 def largest_bound(turn: Turn) -> Tensor:
-    r"""The decision of the largest confidence bound, `R x 1 x d_x`."""
+    r"""The decision with the largest confidence bound, `R x 1 x d_x`."""
     return turn.maximize(turn.bound)
 
 
@@ -122,7 +122,7 @@ VALUE_RULES: dict[ValueRule, ChooseValue] = {
 
 
 def value_of_rule(value_rule: ValueRule) -> ChooseValue:
-    r"""The choice of W by its name; raises ValueError for another."""
+    r"""The choice of W by its name; raises ValueError for an unknown name."""
     if value_rule not in get_args(ValueRule):
         raise ValueError(f"Expected `value_rule` in {get_args(ValueRule)}. Got {value_rule!r}.")
     return VALUE_RULES[value_rule]

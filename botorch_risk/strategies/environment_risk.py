@@ -304,7 +304,7 @@ class Turn:
         )
 
     def maximize(self, bound: PointwiseAcquisition) -> Tensor:
-        r"""The decision of the largest value, `R x 1 x d_x`."""
+        r"""The decision with the largest value, `R x 1 x d_x`."""
         if isinstance(self.space.box, FiniteDomain):
             listed = self.space.box.domain
             with torch.no_grad():

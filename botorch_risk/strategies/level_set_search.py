@@ -189,8 +189,8 @@ def level_set_search(
         confidence: The probability with which a decision belongs to its class.
         num_points: The number of points that represent a box.
         num_compared: The number of decisions in the look-ahead.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
+        num_initial: The number of points in the initial design.
+        batch_size: The number `q` of points in each later round.
         options: Further arguments of `EnvironmentRisk`, such as `model`.
 
     Raises:

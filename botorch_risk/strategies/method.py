@@ -311,7 +311,7 @@ class Method(ABC):
         r"""The classes of the points of the domain, `R x |D|`.
 
         Raises:
-            UnsupportedError: If the method does not look for a level set, as most do not.
+            UnsupportedError: If the method does not look for a level set, which is the default.
         """
         raise UnsupportedError(
             f"Expected a strategy for a level set, such as `truvar(..., goal=LevelSet(0.5))`. Got "
@@ -348,7 +348,7 @@ class Method(ABC):
         r"""Samples of the recommendation's regret, `R x S`.
 
         Raises:
-            UnsupportedError: If the method has no model of the risk, as most do not.
+            UnsupportedError: If the method has no model of the risk, which is the default.
         """
         raise UnsupportedError(
             f"Expected a strategy that seeks a risk, such as `risk_search(...)`. Got {self!r}."

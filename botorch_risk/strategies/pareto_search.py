@@ -379,8 +379,8 @@ def pareto_search(
         w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,
             and it is observed with the outcomes.
         value_rule: The rule that chooses w for a decision, as in `risk_search`.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
+        num_initial: The number of points in the initial design.
+        batch_size: The number `q` of points in each later round.
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
 
     Raises:

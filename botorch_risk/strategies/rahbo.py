@@ -256,8 +256,8 @@ def rahbo(
             which points are reported.
         beta: Squared width of the bound of f (the paper's beta_t = 2, squared).
         noise_beta: Squared width of the bound of the noise (beta^var_t, squared).
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
+        num_initial: The number of points in the initial design.
+        batch_size: The number `q` of points in each later round.
         options: Further arguments of `MeanVarianceSearch`.
 
     Raises:

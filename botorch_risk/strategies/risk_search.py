@@ -340,8 +340,8 @@ def risk_search(
         joint: Whether the objective's bound is a `JointRiskUpperConfidenceBound`, under the joint
             posterior over W. Default: True if w is chosen by the default rules from at most 256
             values, and the measure solves no program, unlike the ball in maximum mean discrepancy.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
+        num_initial: The number of points in the initial design.
+        batch_size: The number `q` of points in each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision by
             its expected risk, if there are at most 256 values of W and the measure solves no
             program. Otherwise the risk of the posterior mean: of any decision if w is chosen or

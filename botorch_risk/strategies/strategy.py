@@ -45,9 +45,9 @@ class Strategy:
         space: The space of points, such as `Box(bounds)`.
         method: How points are chosen.
         seeds: One seed per replicate.
-        num_initial: The number of points of the initial design, which depends on the seed alone:
+        num_initial: The number of points in the initial design, which depends on the seed alone:
             strategies with the same seeds are paired.
-        batch_size: The number `q` of points of each later round.
+        batch_size: The number `q` of points in each later round.
 
     Raises:
         ValueError: If a number is below 1, or a seed repeats.

@@ -152,7 +152,7 @@ class TableSearch:
                 columns of a DataFrame are found by their names, in any order.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another one.
+            BotorchTensorDimensionError: If the shape is wrong.
             InputDataError: If a name is not in the table or is missing, or an outcome is infinite.
         """
         values = as_floating(_in_order(Y, *self._factors, "Y"), "Y").double()
@@ -181,7 +181,7 @@ class TableSearch:
         self._pending += [pair for pair in listed if pair not in known]
 
     def recommend(self) -> RankedCondition:
-        r"""The condition of the best expected risk, tried or not.
+        r"""The condition with the best expected risk, tried or not.
 
         Raises:
             ValueError: If fewer than two pairs have an outcome.

@@ -73,8 +73,8 @@ class SampleDomain(Method):
     The model is built from all data at first and every `refit_every` rounds; samples in between are
     rank-one updates of the posterior, at any point of the box around the domain. NaN rows ask for
     nothing: the replicate is finished, or its batch is shorter. Tell them as NaN, like failed
-    outcomes. It recommends the point of highest posterior mean, whatever the goal; for a level set
-    the answer is `Strategy.classify`.
+    outcomes. It recommends the point with the highest posterior mean, whatever the goal; for a
+    level set the answer is `Strategy.classify`.
 
     The state holds the cost of all samples, `cost`, each row counted once regardless of its
     repeats, and the last point, `previous`.
@@ -174,7 +174,7 @@ class SampleDomain(Method):
         return {**state, "cost": view.state["cost"] + paid, "previous": previous}
 
     def recommend(self, view: View) -> Tensor:
-        r"""The point of highest posterior mean of each replicate."""
+        r"""The point with the highest posterior mean of each replicate."""
         posterior = view.belief.posterior
         if not self.anywhere:
             return view.space.domain[posterior.mean.argmax(dim=-1)]
@@ -446,7 +446,7 @@ def truvar(
     r"""TRUVAR, Algorithm 1 of [Bogunovic2016truvar]_, to maximise or for a level set.
 
     The answer to a level set is `strategy.classify()`: the points above and below the level, and
-    the probabilities. `strategy.recommend()` is the point of highest posterior mean.
+    the probabilities. `strategy.recommend()` is the point with the highest posterior mean.
 
     Args:
         domain: `|D| x d` points.

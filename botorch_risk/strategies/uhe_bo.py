@@ -191,8 +191,8 @@ def uhe_bo(
         estimator: Estimates the hyperparameters; `PseudoData()` if omitted.
         reward_scale: The scale of the bandit's rewards.
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
+        num_initial: The number of points in the initial design.
+        batch_size: The number `q` of points in each later round.
         options: Further arguments of `Acquire`, such as `model`.
 
     Raises:

@@ -95,7 +95,7 @@ class Factors:
                 them so that large distances are about 1, as the prior of the rates expects.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another one.
+            BotorchTensorDimensionError: If the shape is wrong.
             InputDataError: If a name is duplicated, or `exp(-rate * distance)` is not a correlation
                 for every rate. It is one if the distances are squared distances of points
                 (Schoenberg).

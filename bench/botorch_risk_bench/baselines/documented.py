@@ -8,7 +8,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MEANING = {
     "acquisition": "BoTorch's acquisition function, as in `risk_search`.",
-    "batch_size": "The number `q` of points of each later round.",
+    "batch_size": "The number `q` of points in each later round.",
     "beta": "Squared width of the bound: a number, or a function of the round from 1.",
     "bounds": "The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.",
     "constraint_beta": "Squared width of the bounds of the constraints.",
@@ -18,7 +18,7 @@ _MEANING = {
     "environment": "The known distribution of W.",
     "estimator": "Estimates the hyperparameters.",
     "n_w": "How many values of W stand for its distribution.",
-    "num_initial": "The number of points of the initial design.",
+    "num_initial": "The number of points in the initial design.",
     "num_samples": "Samples of the outcomes at these values of W, jointly.",
     "options": "Further arguments of `risk_search`.",
     "reference_point": "A value of each risk; only points above all of them count.",

@@ -194,11 +194,11 @@ def expected_regret_reduction(
         score(x) = regret - E_y[ regret | x, y ],   regret = E[ max f - f(x*) ]
                  = E_y[ max_{x'} mean(x' | x, y) ] - max_{x'} mean(x')
 
-    where `x*` is the point of highest posterior mean, the one that is recommended. The expected
-    maximum of f is the same before and after the sample, and drops out: what is left of the
-    minimum regret of a recommended point [Metzen2016mrs]_ is the knowledge gradient. There is
-    nothing to draw from the posterior, and y is integrated numerically over 6 standard
-    deviations either side.
+    where `x*` is the point with the highest posterior mean, the one that is recommended. The
+    expected maximum of f is the same before and after the sample, and drops out: what is left of
+    the minimum regret of a recommended point [Metzen2016mrs]_ is the knowledge gradient. There is
+    nothing to draw from the posterior, and y is integrated numerically over 6 standard deviations
+    either side.
 
     Args:
         noise: `R x |D|` noise variances of the next sample, for `R` replicates (1 if the posterior

@@ -96,7 +96,7 @@ class Dask:
     Example:
         >>> Dask(address="tcp://10.0.0.7:8786")
         Traceback (most recent call last):
-        ValueError: Expected an address of TLS (tls://host:port) or of this machine. Got ...
+        ValueError: Expected a TLS address (tls://host:port) or one on this machine. Got ...
     """
 
     num_workers: int = 2
@@ -106,7 +106,7 @@ class Dask:
         check_counts(num_workers=self.num_workers)
         if self.address is not None and not _is_safe(self.address):
             raise ValueError(
-                "Expected an address of TLS (tls://host:port) or of this machine. Got "
+                "Expected a TLS address (tls://host:port) or one on this machine. Got "
                 f"{self.address!r}, where anyone who can connect could run code."
             )
 

@@ -35,7 +35,7 @@ class ExperimentDefinition:
         problem: Builds the problem, on the CPU, or a problem for each seed.
         strategies: Builds each strategy, by its label; most often a constructor, or
             `functools.partial` of one with its further arguments.
-        num_initial: The number of points of the initial design, which is round 0.
+        num_initial: The number of points in the initial design, which is round 0.
         num_rounds: The default number of rounds after it.
         objective: The risk objective in words, with its unit, for tables and pictures.
         optimal_value: Reads the largest true objective off the problem. None means that

@@ -218,7 +218,7 @@ def candidate_mask(
 
 
 def checked_weights(weights: Tensor | None, posterior: DomainPosterior) -> Tensor | None:
-    r"""Validates that `weights` holds one positive value per point."""
+    r"""Check that `weights` has one positive value per point."""
     if weights is None:
         return None
     if weights.shape != posterior.domain.shape[-2:-1]:

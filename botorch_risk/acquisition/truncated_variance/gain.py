@@ -269,7 +269,7 @@ def map_rows(
     inverse: Tensor,
     targets: Targets,
 ) -> Tensor:
-    r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
+    r"""Apply a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
     limit = _HELD_ENTRIES.entries(inverse.device)
     size = max(1, limit // max(1, targets.row.numel()))
@@ -311,7 +311,7 @@ def _tiles(
 ) -> Iterator[Tile]:
     r"""Tiles that cover the covariance, one of each mirrored pair.
 
-    On a CPU one replicate after the other, so that a tile is a matrix and not a batch.
+    On a CPU the replicates are processed in sequence, so a tile is a matrix, not a batch.
     """
     device, shared = targets.row.device, candidates.shared
     count, num_rows = candidates.row.shape
@@ -349,7 +349,7 @@ def _add_tile(
     targets: Targets,
     scratch: ScratchBuffer,
 ) -> None:
-    r"""Adds what the targets of a tile contribute to the gains of its candidates."""
+    r"""Add the contributions of a tile's targets to the gains of its candidates."""
     replicates, rows, columns, mirrored = tile
     square = torch.mul(block, block, out=scratch.like(block, "square"))
     # Beside its own candidates, a mirrored tile serves its columns as candidates.

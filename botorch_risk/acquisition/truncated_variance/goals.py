@@ -22,7 +22,7 @@ class Goal(ABC):
 
     Attributes:
         paper_a: The factor of `beta_(i)` in the paper's experiments.
-        keeps_maximizer: Whether the point of highest mean belongs to `M_t`.
+        keeps_maximizer: Whether the point with the highest mean belongs to `M_t`.
     """
 
     paper_a: ClassVar[float]

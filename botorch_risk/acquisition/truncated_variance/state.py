@@ -135,7 +135,7 @@ class TruncatedVarianceState:
         epoch: `batch_shape` epochs i, from 1.
         epoch_start: `batch_shape` first samples `t_(i)`, from 1.
         cost: `batch_shape` costs so far.
-        best_excluded: `batch_shape`, whether the point of highest mean has left `M_t`.
+        best_excluded: `batch_shape`, whether the point with the highest mean has left `M_t`.
         num_updates: How many rounds.
 
     Example:
@@ -356,9 +356,9 @@ def _fingerprint(domain: Tensor) -> str:
 
 
 def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
-    r"""Warns that the point of highest posterior mean was ruled out."""
+    r"""Warns that the point with the highest posterior mean was ruled out."""
     warnings.warn(
-        f"The point of highest posterior mean, index {best[excluded].tolist()} in "
+        f"The point with the highest posterior mean, index {best[excluded].tolist()} in "
         f"{int(excluded.sum())} of {excluded.numel()} replicates, was ruled out before and cannot "
         "come back. Use `monotone=False`, or a larger `a`.",
         BotorchWarning,

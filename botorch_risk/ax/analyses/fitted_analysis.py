@@ -141,7 +141,7 @@ NOT_APPLICABLE = (AxError, BotorchError, ModelFittingError, ValueError)
 
 @dataclass(frozen=True)
 class Fitted:
-    r"""An experiment, the adapter that is fitted to all its data, and the metric of a card.
+    r"""An experiment, the adapter fitted to all its data, and the metric of a card.
 
     Args:
         experiment: With data.
