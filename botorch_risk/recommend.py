@@ -196,12 +196,12 @@ def recommend(
       of [Makarova2021rahbo]_, with the final model). It reports a point that is known to be good,
       not a lucky draw.
     - `"recorded_lower_confidence_bound"`: the same bound, but from the model of the round that
-    chose the point, given as `recorded` (Corollary 1.1 of [Makarova2021rahbo]_; Sec. 3.2
+      chose the point, given as `recorded` (Corollary 1.1 of [Makarova2021rahbo]_; Sec. 3.2
       and Appendix F of [Nguyen2021vucb]_, whose regret the theory bounds).
     - `"posterior_mean"`: the largest objective of the posterior mean (experiments of
       [Nguyen2021vucb]_, Sec. 4).
     - `"expected_risk"`: the largest expectation of the risk over the posterior. The risk of the
-    posterior mean is too optimistic if a tail has not been observed.
+      posterior mean is too optimistic if a tail has not been observed.
     - `"best_observed"`: the largest sample mean minus `risk_aversion` times the sample variance
       (Fig. 5 of [Makarova2021rahbo]_). It needs points with at least two repeats.
 

@@ -100,7 +100,7 @@ def covering_mask(
       [Bogunovic2018stableopt]_.
     - Value-at-risk is no such average (Example 1 of the paper): it needs `lacing_mask`.
     - Enclosure, the property of lacing values, is not possible: no single value need enclose a
-    mean.
+      mean.
 
     Args:
         risk_measure: `Expectation`, `ConditionalValueAtRisk`, `WorstCase` or

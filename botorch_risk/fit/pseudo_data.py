@@ -27,8 +27,7 @@ When to use it, as measured on functions of known processes and on the paper's b
   another, its model becomes less certain, and rightly so. But if the lengthscales are too short, as
   on Branin, a loop loses.
 - On a hill covered by ripples that no budget resolves (`test_functions.H1`) they overlook the
-ripples,
-  and a loop climbs the hill.
+  ripples, and a loop climbs the hill.
 - Under BoTorch's priors Sobol points are better than uniform ones, or as good, nearly everywhere.
 """
 

@@ -11,7 +11,7 @@ copies if
 
 1. they differ by less than `NEARLY_EQUAL` of the spread of other rows;
 2. all rows together contain such a group with a probability below `CHANCE`, with `r` enlarged by
-the step of the instrument, and a low `s` among the rows that do differ, since noise varies;
+   the step of the instrument, and a low `s` among the rows that do differ, since noise varies;
    or several rows are such groups as a whole, and so many have a probability below `CHANCE`;
 3. no other row has the same reading, which happens at an instrument's limits or if it rounds;
 4. the instrument's rounding is too fine to explain equal readings.

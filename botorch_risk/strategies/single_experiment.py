@@ -27,7 +27,7 @@ class SingleExperiment:
 
     1. of this round, if `ask` proposes its decision now;
     2. else a further reading, if it equals an earlier row: it joins the readings of that row, as if
-    they had come together, and no round passes;
+       they had come together, and no round passes;
     3. else a new point of this round, such as one that was measured before the first `ask`.
 
     Rows are equal if all digits are; if the instrument rounds a setting, always tell the same form.
