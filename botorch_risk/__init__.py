@@ -1,6 +1,6 @@
 r"""Decisions under risk with BoTorch.
 
-The core is what the five papers need. A file imports only from the rows above its own:
+The core is everything that the five papers need. A file imports only from the rows above its own:
 
     risk           measures of risk of weighted values, worst cases over balls of distributions
     environments   the distribution of the environmental variable: known, learnt, perturbed

@@ -36,11 +36,11 @@ class ChunkSize:
 
 
 def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_size: int) -> Tensor:
-    r"""Evaluate a pointwise function at some points at a time, with their gradients at once.
+    r"""Evaluate a pointwise function in chunks, computing the gradients at the same time.
 
-    A point's value does not depend on the others, so that the gradient of the sum over a
-    chunk holds the gradient of each value. It is computed chunk by chunk, and none of the
-    function's intermediate results are kept: memory is bounded by one chunk.
+    A point's value does not depend on the others, so the gradient of the sum over a chunk contains
+    the gradient of each value. It is computed chunk by chunk, and none of the function's
+    intermediate results are kept: memory is bounded by one chunk.
 
     Args:
         function: Maps `batch_shape x m x d` points to `batch_shape x m` values. If the points

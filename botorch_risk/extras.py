@@ -1,4 +1,4 @@
-r"""Import what only an extra installs."""
+r"""Import modules that only an extra installs."""
 
 import importlib
 from types import ModuleType

@@ -186,7 +186,7 @@ def recommend(
     *,
     feasible: ConstraintBounds | None = None,
 ) -> Recommendation:
-    r"""Recommend the best of some points by a reporting rule.
+    r"""Recommend the best of the given points by a reporting rule.
 
     The rule affects the simple regret as much as the method that chose the points, so use one rule
     for all methods in a comparison and name it. The objective is the bound's: mean minus variance,
@@ -400,8 +400,9 @@ def recommend_everywhere(
         rule: The risk of the posterior mean or the expected risk.
         num_restarts: Starts of the optimiser.
         raw_samples: Raw points of the optimiser.
-        discrete_dims: Ordered columns with a list of values, from columns to values.
-        cat_dims: Columns of categories, from columns to values, which have no order.
+        discrete_dims: Ordered columns with a list of values, as a dictionary from columns to
+            values.
+        cat_dims: Columns of categories, as a dictionary from columns to unordered values.
 
     Returns:
         The decisions, `R x d_x`. Rows refer to the evaluated decisions; `n` is the optimiser's.

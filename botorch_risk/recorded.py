@@ -126,7 +126,7 @@ class SelectedRows:
         rows: The rows, ascending.
         parts: The function on blocks of them, `block x p` to `block x k`.
         size: The rows of a block.
-        like: A tensor of the dtype and on the device of what the function takes.
+        like: A tensor with the dtype and on the device of the function's input.
         is_kept: Whether finished rows are still computed, in vain, since a GPU recording has one
             shape.
     """

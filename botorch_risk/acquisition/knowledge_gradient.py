@@ -85,7 +85,7 @@ def decisions_to_compare(
         num_compared: The number of them, even and at least 2.
 
     Returns:
-        `batch_shape x num_compared x d_x`, some of them twice; fewer if there are few.
+        `batch_shape x num_compared x d_x`, possibly with duplicates; fewer if there are few.
 
     Raises:
         ValueError: If the number is not even.

@@ -56,9 +56,9 @@ class PointwiseAcquisition(Protocol):
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     r"""An acquisition function that scores points independently of each other.
 
-    A subclass defines `evaluate`, and `_condition` if it takes pending points. `forward`, what
-    BoTorch's optimisers call, is `evaluate` for q = 1. A batch of q points is built
-    with `optimize_acqf(..., sequential=True)`, where each point sees its predecessors through
+    A subclass defines `evaluate`, and `_condition` if it takes pending points. `forward`, which
+    BoTorch's optimisers call, is `evaluate` for q = 1. A batch of q points is built with
+    `optimize_acqf(..., sequential=True)`, where each point sees its predecessors through
     `X_pending`.
 
     Example:
@@ -137,7 +137,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
 
     def _follow_the_state(self) -> None:
-        r"""Rebuilds what follows from the state, after `load_state_dict`."""
+        r"""Rebuild everything derived from the state, after `load_state_dict`."""
         if "_conditioned" in vars(self):
             self.set_X_pending(self.X_pending)
 

@@ -124,7 +124,7 @@ class FiniteTableNode(ExternalGenerationNode):
         r"""The search with the outcomes of an experiment.
 
         Raises:
-            UnsupportedError: If there is more than one objective, or an outcome constraint.
+            UnsupportedError: If there are several objectives, or an outcome constraint.
             UserInputError: If the parameters do not match, or are not choice parameters.
         """
         metric, sign = _objective(experiment)

@@ -22,8 +22,8 @@ class Environment(Module, ABC):
     when an environment is built; nothing in `expand` is random.
 
     An acquisition function needs `expand` alone. Strategies take an `IndependentEnvironment` or an
-    `InputPerturbation`; they also ask what may be observed (`contains`), where (`range`), and in
-    how many columns (`num_inputs`).
+    `InputPerturbation`; they also use the possible observations (`contains`), their range (`range`)
+    and their number of columns (`num_inputs`).
 
     Attributes:
         independent: Whether `points` and `weights` are the same for every decision.

@@ -99,7 +99,7 @@ class PerturbedEnvironment(Environment):
     `InputPerturbation` followed by `AppendFeatures`, in their order.
 
     Args:
-        perturbation: Turns a decision into the one that is carried out.
+        perturbation: Turns a decision into the one that is actually carried out.
         environment: Meets the decision that was carried out.
 
     Example:

@@ -22,7 +22,7 @@ def bootstrap_radius(
     num_resamples: int = 200,
     seed: int = 0,
 ) -> float:
-    r"""The radius that covers what a sample of this size gets wrong, by the bootstrap.
+    r"""The radius that covers the sampling error at this sample size, by the bootstrap.
 
     The distribution is learnt again from resamples, drawn with replacement. The radius is the
     smallest for which the balls round a share `coverage` of the results hold the distribution
@@ -76,12 +76,12 @@ def cross_validated_radius(
 ) -> float:
     r"""The radius that covers the distribution of values that were left out.
 
-    The smallest radius for which a share `coverage` of the balls round what was kept hold
-    the distribution of what was left out: half of the values at random, again and again, or one
-    group after the other. A half knows less than all values do: for independent values the
-    radius exceeds the one from `bootstrap_radius`, about twice for a distance and four times for a
-    divergence. Groups, such as years, show how much they differ, so that the ball holds another
-    like them; a shift that no group shows is not in it.
+    The smallest radius for which a share `coverage` of the balls around the kept data include the
+    distribution of the left-out data: random halves of the values, or each group in turn. A half
+    knows less than all values do: for independent values the radius exceeds the one from
+    `bootstrap_radius`, about twice for a distance and four times for a divergence. Groups, such as
+    years, show how much they differ, so that the ball holds another like them; a shift that no
+    group shows is not in it.
 
     Args:
         ball: As in `bootstrap_radius`, like `observed`, `contexts` and `coverage`.

@@ -61,8 +61,8 @@ def gen_candidates_quasi_newton(
         inequality_constraints: None: they are refused.
         equality_constraints: None likewise.
         nonlinear_inequality_constraints: None likewise.
-        options: `maxiter`, the most steps from a start, 2,000 if omitted. The rest is for SciPy and
-            is ignored.
+        options: `maxiter`, the maximum number of steps from a start (default 2,000). The rest is
+            for SciPy and is ignored.
         fixed_features: Columns to hold fixed, at a number or at a tensor of shape `b` or `b x q`.
         timeout_sec: Time in seconds after which to return the best so far.
         best_only: Whether only the best end matters. With `return_best_only=False` in

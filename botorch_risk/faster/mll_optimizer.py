@@ -219,7 +219,7 @@ def _fitted_by_scipy(
     mll: MarginalLogLikelihood, reason: str, max_iterations: int, tolerance: float
 ) -> OptimizationResult:
     warnings.warn(
-        f"`fit_gpytorch_mll_scipy` fits what the closed form does not know: {reason}.",
+        f"`fit_gpytorch_mll_scipy` fits models that the closed form does not support: {reason}.",
         BotorchWarning,
         stacklevel=3,
     )

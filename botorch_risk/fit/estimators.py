@@ -68,7 +68,7 @@ class ContinuedEstimator(Estimator, Protocol):
         observed: Tensor | None = None,
         previous: Optimum | None = None,
     ) -> FitResult:
-        r"""Fit the given model in place; `previous` is the one of `fit_exact_gp`."""
+        r"""Fit the given model in place; for `previous` see `fit_exact_gp`."""
         ...
 
 

@@ -99,8 +99,8 @@ def fit_exact_gp(
         model: The model. Its current hyperparameters are the first start.
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
             keep the better result: the optimum that is found depends on the start. It doubles the
-            cost; `bench/speed/fit_quality.py` shows what it is worth. A replicate whose targets are
-            far from standardised always has two further starts, in their units.
+            cost; `bench/speed/fit_quality.py` shows the benefit. A replicate whose targets are far
+            from standardised always has two further starts, in their units.
         num_restarts: Further starts for each replicate, drawn from the priors (or around the first
             start if a prior cannot be sampled); the best result counts.
         seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.

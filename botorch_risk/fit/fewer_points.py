@@ -1,4 +1,4 @@
-r"""Begin the fit of a large data set on some of its points.
+r"""Begin the fit of a large data set on a subset of its points.
 
 An evaluation takes n^3 operations, and a fit spends most of its evaluations on the way from a start
 that ignores the data to the neighbourhood of an optimum. For that, 400 points are enough.
@@ -69,7 +69,8 @@ def sizes_of_first_fits(X: Tensor) -> list[int]:
 
 
 def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPParts:
-    r"""The parts of a model with some of the points; `extent` is the range of its inputs, `R x d`.
+    r"""The parts of a model with a subset of the points; `extent` is the range of its inputs, `R x
+    d`.
 
     The choice depends on the inputs of the replicate alone.
     """

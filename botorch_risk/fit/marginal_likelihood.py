@@ -131,7 +131,7 @@ def log_marginal_likelihood(
             exponential.
         observed: An optional boolean mask, `rows x n`. The result excludes the masked points, but
             `X` and `Y` must be finite there too.
-        best_constant: The bounds and the density of the constant, which replaces the one of
+        best_constant: The bounds and the density of the constant, which replaces that in
             `hyperparameters`.
 
     Returns:

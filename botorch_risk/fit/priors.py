@@ -160,11 +160,11 @@ def set_gamma_priors(
     rate of 10 (GPy's convention, on which its code is built, and the default) the mean is 1e-4, and
     lengthscales are drawn to 0 by `-10 theta`; with a scale of 10 the prior is nearly flat.
 
-    It does not say which variable has this density either. As a density of theta itself it has a
-    pole at 0, `theta^(shape - 1)`, and the posterior has no maximum without lower bounds. As a
-    density of log theta, the default, it is `theta^shape exp(-rate theta)`, without a pole: a
-    `GammaPrior` with a shape larger by 1, since GPyTorch's objectives contain densities of theta.
-    Either way all three are kept above `lower_bound`.
+    Nor does it say which variable has this density. As a density of theta itself it has a pole at
+    0, `theta^(shape - 1)`, and the posterior has no maximum without lower bounds. As a density of
+    log theta, the default, it is `theta^shape exp(-rate theta)`, without a pole: a `GammaPrior`
+    with a shape larger by 1, since GPyTorch's objectives contain densities of theta. Either way all
+    three are kept above `lower_bound`.
 
     Args:
         model: The model, changed in place: priors and constraints of these hyperparameters are

@@ -122,7 +122,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             BotorchTensorDimensionError: If a shape does not fit.
             InputDataError: If there are fewer than two observations, or one out of bounds.
             UnsupportedError: If the model has several tasks.
-            ValueError: If there are fewer pseudo-points than inputs that differ.
+            ValueError: If there are fewer pseudo-points than distinct inputs.
         """
         super().__init__(likelihood, model)
         bounds = as_floating(bounds, "bounds")
@@ -215,7 +215,7 @@ def fit_pseudo_data(
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
         UnsupportedError: If restarts or a mask are given for a model that the closed form does not
             support.
-        ValueError: If there are fewer pseudo-points than inputs that differ.
+        ValueError: If there are fewer pseudo-points than distinct inputs.
 
     Example:
         >>> import torch

@@ -74,8 +74,8 @@ def pseudo_points(
     Raises:
         BotorchTensorDimensionError: If a shape does not fit.
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
-        ValueError: If there are fewer pseudo-points than inputs that differ, the bounds are not a
-            box, the design is unknown, or there are fewer or more seeds than replicates.
+        ValueError: If there are fewer pseudo-points than distinct inputs, the bounds are not a box,
+            the design is unknown, or the number of seeds does not match the replicates.
 
     Example:
         >>> X, bounds = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]])

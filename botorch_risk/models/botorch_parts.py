@@ -71,7 +71,7 @@ def as_environment(environment: Any) -> Environment:
     raise ValueError(
         "Expected BoTorch's `InputPerturbation`, additive and over all columns by a tensor, or "
         f"`AppendFeatures` with a tensor. Got another {_name(environment)}; subclass "
-        "`botorch_risk.environments.Environment`, whose `expand` returns what a decision may meet."
+        "`botorch_risk.environments.Environment`, whose `expand` returns a decision's possible inputs."
     )
 
 

@@ -98,7 +98,7 @@ class FastMarginals(Model):
     ) -> Posterior:
         r"""The posterior `t-batch x batch_shape x q x m` at `t-batch x batch_shape x q x d` points.
 
-        In closed form if q = 1, with all outputs and without observation noise.
+        It is in closed form if q = 1, with all outputs and without observation noise.
 
         Raises:
             BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.

@@ -68,9 +68,10 @@ def optimize_acqf_replicates(
             round, such as `derive_seed(seed, "round", t)`.
         num_restarts: The number of starts of each replicate.
         raw_samples: The number of Sobol points of each replicate.
-        fixed_features: Inputs to hold fixed, from their columns to their values.
-        discrete_dims: Ordered columns with a list of values, from columns to values.
-        cat_dims: Columns of categories, from columns to values, which have no order.
+        fixed_features: Inputs to hold fixed, as a dictionary from columns to values.
+        discrete_dims: Ordered columns with a list of values, as a dictionary from columns to
+            values.
+        cat_dims: Columns of categories, as a dictionary from columns to unordered values.
         eta: The inverse temperature of the Boltzmann rule.
         max_iterations: The maximum number of steps from a start.
         batch_limit: The maximum number of points to evaluate in one call, all replicates together.

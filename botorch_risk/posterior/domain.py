@@ -185,8 +185,8 @@ class DomainPosterior:
             noise: Its noise variance >= 0, squared units of `y`; the inferred one if `None`.
 
         Raises:
-            InputDataError: If `index` is not an integer of the domain, or the noise is below
-                1e-4 of the prior variance in float32.
+            InputDataError: If `index` is not a valid integer index of the domain, or the noise is
+                below 1e-4 of the prior variance in float32.
             ValueError: If the noise is missing, negative or not finite.
         """
         rows = arguments.checked_index(index, self._B, self.domain)

@@ -49,7 +49,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
 
     b is the measured point with the largest posterior mean now, and a is x or another measured
-    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of the one over
+    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of that over
     all points. Means and noise both learn from readings, by updates of rank one:
 
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z

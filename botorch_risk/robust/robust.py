@@ -71,7 +71,7 @@ def robust(
             if their `n_w` is the number of values, all of equal weight.
         constraints: Constraints that have to hold under a risk.
         objectives: The outcomes of the model to maximise. Default: all without a constraint.
-        memory_limit: The most memory, in GiB, that one joint distribution may use.
+        memory_limit: The maximum memory, in GiB, of one joint distribution.
 
     Returns:
         The model of the risks, with one output for each objective and each constraint, in the order
@@ -171,8 +171,8 @@ def _check_alone(constraint: NoisyChanceConstraint, objectives: Sequence[int]) -
     r"""Refuse a constraint whose samples would be drawn twice, independently."""
     if constraint.outcome in objectives:
         raise UnsupportedError(
-            "Expected a `NoisyChanceConstraint` on an outcome that is no objective: the samples of "
-            f"both would not be of one function. Got outcome {constraint.outcome} of "
+            "Expected a `NoisyChanceConstraint` on an outcome that is not an objective: the samples "
+            f"of both would not be of one function. Got outcome {constraint.outcome} of "
             f"objectives={list(objectives)}."
         )
 

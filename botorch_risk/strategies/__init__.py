@@ -1,7 +1,7 @@
 r"""Ask and tell, over one experiment or many replicates at once.
 
-A `Strategy` is a space (what a point is), a method (how points are chosen) and a history. The
-papers' methods are functions in lower case that put the parts together.
+A `Strategy` is a space of points, a method that chooses them, and a history. The papers' methods
+are functions in lower case that put the parts together.
 """
 
 from .acquire import Acquire

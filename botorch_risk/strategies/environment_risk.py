@@ -171,7 +171,7 @@ class EnvironmentRisk(Method):
         return self.model(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:
-        r"""Rows one after the other, each with the ones before it pending."""
+        r"""Rows chosen in sequence, each with the earlier ones pending."""
         chosen: list[Tensor] = []
         for pick in range(view.batch_size):
             pending = torch.cat(chosen, dim=-2) if chosen else None

@@ -96,7 +96,7 @@ class EnvironmentSpace:
 
     @property
     def is_learnt(self) -> bool:
-        r"""Whether the distribution of W is learnt from what is observed."""
+        r"""Whether the distribution of W is learnt from observations."""
         return isinstance(self.environment, ObservedContexts)
 
     @property

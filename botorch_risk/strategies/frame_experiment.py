@@ -23,7 +23,7 @@ from botorch_risk.strategies.strategy import Strategy
 class FrameExperiment:
     r"""Ask and tell one experiment in DataFrames, with named columns in your units.
 
-    `ask` gives settings, to which you add what you measured; `tell` takes them back, one reading
+    `ask` gives settings, to which you add your measurements; `tell` takes them back, one reading
     per row, in any order and with any holes; `predict` and `recommend` give intervals. It is a
     `SingleExperiment` (see there for how rows are pooled) with names. Needs pandas, the extra
     `frames`.
@@ -106,7 +106,7 @@ class FrameExperiment:
 
     @property
     def unused(self) -> Any:
-        r"""The rows of `data` that no model uses, as a Series of what each one lacks."""
+        r"""The rows of `data` that no model uses, as a Series of their missing entries."""
         missing, outcomes, lacks = self.data.isna(), set(self._layout.signs), {}
         for row, absent in missing[missing.any(axis=1)].iterrows():
             names = absent.index[absent].tolist()
@@ -214,8 +214,8 @@ class FrameExperiment:
         r"""The setting to use, as if the experiment ended now, with an interval of its risk.
 
         One row; of several objectives a set of compromises, one per row. For an objective `y` the
-        columns are `y_risk`, what the strategy optimises, and the ends of its nominal 95 %
-        interval, `y_risk_lower` and `y_risk_upper`. A strategy without a model returns none of
+        columns are `y_risk`, the quantity that the strategy optimises, and the ends of its nominal
+        95 % interval, `y_risk_lower` and `y_risk_upper`. A strategy without a model returns none of
         them.
 
         Raises:

@@ -124,7 +124,7 @@ class History:
 
         Args:
             rows: The rows, each once.
-            Y: Their readings, `R x len(rows) x k x m`; NaN marks what is missing.
+            Y: Their readings, `R x len(rows) x k x m`; NaN marks missing readings.
 
         Returns:
             The readings count as if they had come with the first ones.

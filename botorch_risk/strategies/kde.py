@@ -1,8 +1,7 @@
 r"""SBO-KDE, DRBO-KDE and DRBO-MMD: the distribution of contexts is learnt from observations.
 
 Each is `risk_search` with the environment and the risk of the acquisition function of the same
-name. `ask` returns decisions; `tell` takes them with the contexts that they met in the last
-columns.
+name. `ask` returns decisions; `tell` takes them with their observed contexts in the last columns.
 """
 
 from collections.abc import Callable, Sequence

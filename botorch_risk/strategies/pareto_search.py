@@ -176,7 +176,7 @@ class ParetoSearch(Method):
         return belief
 
     def propose(self, view: View) -> Tensor:
-        r"""Rows one after the other, each with the ones before it pending."""
+        r"""Rows chosen in sequence, each with the earlier ones pending."""
         return self.search.propose(view)
 
     def predict(self, view: View, X: Tensor) -> Prediction:

@@ -69,7 +69,7 @@ class SingleExperiment:
         space = self.strategy.space
         if isinstance(space, EnvironmentSpace) and space.perturbs:
             raise UnsupportedError(
-                "Expected a space whose rows tell which decision they are of. Got perturbed "
+                "Expected a space whose rows show their decision. Got perturbed "
                 "decisions, which come in the order of asking: use the strategy itself."
             )
 
@@ -107,7 +107,7 @@ class SingleExperiment:
             y: The readings, `n`, or `n x m` of m outcomes; NaN where one is missing.
 
         Raises:
-            BotorchTensorDimensionError: If a shape does not fit the other or the space.
+            BotorchTensorDimensionError: If the shapes do not fit each other or the space.
             InputDataError: If a point is not finite or outside the space, a reading is infinite, or
                 the method cannot use the readings.
         """

@@ -124,7 +124,7 @@ class TableSearch:
         Args:
             pairs: The pairs, from `ask` or as `(condition, context)` by name. They may include
                 pairs that were not asked for and further readings of a pair, which are averaged.
-            Y: One outcome each; NaN for an experiment that failed, which is not tried again.
+            Y: One outcome each; NaN for a failed experiment, which is not tried again.
 
         Raises:
             BotorchTensorDimensionError: If there is not one outcome for each pair.
@@ -352,9 +352,9 @@ def table_search(
         allowed: Which pairs can be tried, `n_x x n_w` booleans; a DataFrame or an array. Default:
             all. The risk is still taken over all contexts.
         rule: How pairs are chosen: `"knowledge_gradient"`, `"risk_variance"`, `"lacing"`,
-            `"outcome_variance"`, `"random_context"` or `"random_pair"`. Default: by the risk, the
-            knowledge gradient for the expectation, lacing for the worst case, otherwise the
-            reduction of the variance of the risk (`rule_for`).
+            `"outcome_variance"`, `"random_context"` or `"random_pair"`. The default depends on the
+            risk (`rule_for`): the knowledge gradient for the expectation, lacing for the worst
+            case, and otherwise the reduction of the risk's variance.
         seed: Seed of every random draw.
         num_initial: The number of pairs chosen at random at first, from untried pairs.
         noise_share: The share, in [0, 1], of a pair's unexplained variance that is noise of the

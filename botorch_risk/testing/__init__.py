@@ -1,7 +1,7 @@
 r"""Checks of parts that you wrote yourself, against the laws that the package's own parts obey.
 
-Each check builds the part, runs every law that applies, and raises an error that names the laws
-that are broken, with what was expected and found:
+Each check builds the part, runs every applicable law, and raises an error that names the broken
+laws with the expected and the found values:
 
     check_acquisition(lambda model: MyAcquisition(model))
 

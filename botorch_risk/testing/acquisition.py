@@ -354,8 +354,8 @@ def check_acquisition(
 ) -> Report:
     r"""Checks an acquisition function against the laws that ours obey.
 
-    Those of `evaluate` apply to a `PointwiseAcquisition`, those of pending points to what takes
-    some, and those of the input constructor to what has one.
+    The laws of `evaluate` apply to a `PointwiseAcquisition`, those of pending points if it takes
+    some, and those of the input constructor if it has one.
 
     Args:
         build: Maps a model of two inputs to the acquisition function.

@@ -87,7 +87,7 @@ def replicate(
 
 
 def refresh(model: Any) -> None:
-    r"""Computes what a model keeps, after its hyperparameters were written."""
+    r"""Recompute a model's caches after its hyperparameters were written."""
     model.train().eval()
     if isinstance(model, MeanVarianceGP):
         model.refresh_noise()

@@ -36,7 +36,7 @@ class EnvironmentCase(Case):
     r"""A distribution of a two-dimensional W, or of a perturbation; see `check_environment`.
 
     Args:
-        few: A number of points for what need not be exact.
+        few: A number of points for inexact checks.
         follows_one_value: The largest distance of its points from a single observed value; None if
             it learns nothing or cannot be that narrow.
     """
@@ -113,7 +113,7 @@ def weights_are_a_distribution_over_inputs(
 
 @LAWS(lambda case: case.batch_dims > 0)
 def replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
-    r"""The distribution of an entry of a batch is the one of its values and seed."""
+    r"""An entry of a batch has the distribution of its own values and seed."""
     observed, X = case.values(3, 7), case.values(3, 4)
     together = case.of(observed).expand(X)
     for r in range(3):

@@ -1,4 +1,4 @@
-r"""Laws that every part of one kind obeys, and what runs them and says which is broken."""
+r"""Laws that every part of one kind obeys, and the checks that name broken ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Law:
     Args:
         name: The name of the function that checks it.
         statement: Its docstring.
-        function: Takes a case, and what it runs over: `dtype`, `batch_shape`, `seed`.
+        function: Takes a case and the parameters it runs over: `dtype`, `batch_shape`, `seed`.
         applies: Whether the law says anything about a case.
     """
 
@@ -189,7 +189,7 @@ def expect_close(
         wanted: The expectation about `found`, for the message.
         found: A tensor of any shape.
         expected: A tensor of any shape.
-        tolerance: Relative and absolute; default: what is usual for the dtype.
+        tolerance: Relative and absolute tolerance; default: the usual values for the dtype.
     """
     try:
         torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)

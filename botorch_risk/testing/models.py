@@ -1,4 +1,4 @@
-r"""The laws of models, and of what predicts from one."""
+r"""The laws of models and of predictors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def itself(model: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCase(Case):
-    r"""A model of two inputs and one outcome, or what predicts from one; see `check_model`.
+    r"""A model of two inputs and one outcome, or a predictor built on one; see `check_model`.
 
     Args:
         predictor: Maps the model to the predictor.

@@ -174,14 +174,14 @@ def check_test_problem(
     Args:
         build: Maps a dtype to the problem, which is maximised.
         skip: Laws that are known to be broken, and why.
-        **options: `objective`, from the problem and decisions `... x d_x` to a `...` tensor, by
-            default its value without noise, and None if the optimum is not known; `optimum`, from
-            the problem to the best decision, a `d_x`-tensor, and its value, by default the first
-            of `optimizers` and `optimal_value`; `decision`, the number d_x of decision variables,
-            the first columns of the inputs; `feasible`, from the problem and decisions to a `...`
-            tensor of booleans; `sample`, from the problem and one generator, or a list of R, to
-            what it draws, `R x ...` for a list; `num_points`, how many are compared with the
-            optimum, `tolerance`, how exactly it is stated; `device`; `name`.
+        **options: `objective`, which maps the problem and decisions `... x d_x` to a `...` tensor,
+            by default its value without noise, and None if the optimum is not known; `optimum`,
+            which maps the problem to the best decision, a `d_x`-tensor, and its value, by default
+            the first of `optimizers` and `optimal_value`; `decision`, the number d_x of decision
+            variables, the first columns of the inputs; `feasible`, which maps the problem and
+            decisions to a `...` tensor of booleans; `sample`, which maps the problem and one
+            generator, or a list of R, to its draws, `R x ...` for a list; `num_points`, the number
+            compared with the optimum; `tolerance` of the stated optimum; `device`; `name`.
 
     Returns:
         The laws that hold.

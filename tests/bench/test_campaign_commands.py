@@ -197,7 +197,7 @@ def test_more_rounds_are_another_campaign_unless_it_is_extended(
     [
         (["--engine", "grid"], "`--engine` to be one of processes, serial, dask, slurm, jobs"),
         (["--workers", "0"], "`num_workers` to be at least 1"),
-        (["--engine", "dask", "--address", "tcp://10.0.0.7:1"], "an address of TLS"),
+        (["--engine", "dask", "--address", "tcp://10.0.0.7:1"], "a TLS address"),
         (["--engine", "slurm", "--parameter", "gpu"], "`--parameter NAME=VALUE`. Got 'gpu'"),
     ],
 )

@@ -215,7 +215,7 @@ def test_raises() -> None:
     with pytest.raises(ValueError, match="prefilter"):
         truvar(prefilter=0)
     straddle = straddle_search(unit_grid(SIDE), SEEDS, threshold=0.1, anywhere=True, **KNOWN)
-    with pytest.raises(UnsupportedError, match="of the domain only"):
+    with pytest.raises(UnsupportedError, match="of the domain alone"):
         play(straddle, 1)
     two = expected_improvement_search(unit_grid(SIDE), SEEDS, anywhere=True, batch_size=2, **KNOWN)
     with pytest.raises(UnsupportedError, match="Expected one point a round"):

@@ -199,7 +199,7 @@ ERRORS: list[tuple[Callable[[Tensor], tuple[Tensor, Tensor]], type[Exception], s
     (lambda X: (X[:2], X[:, 0]), BotorchTensorDimensionError, r"Expected `X` of shape"),
     (lambda X: (X, X[0, 0]), BotorchTensorDimensionError, r"Expected `X` of shape"),
     (lambda X: (X[:0], X[:0, 0]), BotorchTensorDimensionError, r"n >= 1"),
-    (lambda X: (X * NAN, X[:, 0]), InputDataError, "Expected the finite point of each reading"),
+    (lambda X: (X * NAN, X[:, 0]), InputDataError, "Expected a finite point for each reading"),
     (lambda X: (X + 9, X[:, 0]), InputDataError, "Expected points within bounds"),
     (lambda X: (X, X[:, 0] / 0), InputDataError, "Got infinity"),
 ]

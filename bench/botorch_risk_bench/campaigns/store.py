@@ -10,7 +10,7 @@ r"""One SQLite file for a campaign, with one writer: each report of a worker is 
 Values other than numbers are JSON, to the last bit. Reading unpickles nothing, and imports nothing
 that the campaign names. Each row has a checksum of all its columns, which is compared on reading,
 and the rounds of a block have no gaps: a reader gets the recorded values, or a `StoreError` that
-names what is missing. Stores from before all tables had checksums are read unchanged, and upgraded
+names the missing ones. Stores from before all tables had checksums are read unchanged, and upgraded
 on writing. Stores of a single experiment are treated in the same way (`former.py`); each strategy
 is a block.
 """

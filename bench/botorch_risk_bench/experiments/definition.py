@@ -1,4 +1,4 @@
-r"""Definitions of experiments: what is run, by which strategies, and how it is judged."""
+r"""Definitions of experiments: the problem, the strategies, and how they are judged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

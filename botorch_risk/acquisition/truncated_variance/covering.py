@@ -74,7 +74,7 @@ class GreedyCovering:
         return Targets.of(posterior, self.state, self.weights, truncate=False, within=within)
 
     def select(self, posterior: DomainPosterior, previous: Tensor | None, q: int) -> Selection:
-        r"""The next `q` points, each given the ones before it; the batch may end short.
+        r"""The next `q` points, each given the ones before it; the batch may be shorter.
 
         A replicate that is finished gets none.
         """

@@ -225,7 +225,7 @@ class RelativeLevelSet(LevelSetGoal):
             raise ValueError(f"Expected a finite `baseline`. Got {self.baseline}.")
 
     def level(self, values: Tensor) -> Tensor:
-        r"""The level of the largest of the values."""
+        r"""The level from the largest value."""
         return self._of(values.amax(dim=-1, keepdim=True))
 
     def warn_unlikely(self, smallest: Tensor, largest: Tensor) -> None:

@@ -197,7 +197,7 @@ class TruncatedVarianceState:
             r: The factor from one target to the next.
             slack: How far above its target an epoch may end, as a fraction of the target.
             monotone: Whether the sets only shrink.
-            width: The theory's confidence width instead of the one of `a`.
+            width: The theory's confidence width, instead of the width from `a`.
             domain_size: The `|D|` of the width; all points by default (the paper multiplies it
                 by the number of noise levels in Corollary 3.2).
             batch_shape: `(R,)` for replicates.

@@ -125,7 +125,7 @@ def test_anyone_who_could_connect_could_run_code(address: str, safe: bool) -> No
     if safe:
         assert Dask(address=address).address == address
     else:
-        with pytest.raises(ValueError, match="an address of TLS"):
+        with pytest.raises(ValueError, match="a TLS address"):
             Dask(address=address)
 
 

@@ -35,7 +35,7 @@ SEEDS = [0, 1, 2]
 LEVEL = 0.7
 LAST = 24  # by then some replicates are finished
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:The point of highest posterior mean:botorch.exceptions.warnings.BotorchWarning"
+    "ignore:The point with the highest posterior mean:botorch.exceptions.warnings.BotorchWarning"
 )
 
 
