@@ -27,7 +27,7 @@ class ObservedDataset(SupervisedDataset):
         Y: `n x 1` means.
         counts: `n x 1` numbers of readings; if given, each arm has one row.
         contexts: `n x d_w`, what each arm met.
-        every_context: `t x d_w`, all contexts so far, also if the evaluation failed.
+        every_context: `t x d_w`, all contexts so far, including those of failed evaluations.
         options: `Yvar`, squared standard errors of the means, NaN where there is a single reading;
             `feature_names`, `outcome_names` and the like of BoTorch's dataset.
 

@@ -28,8 +28,8 @@ from botorch_risk.tables import TABLE_RULES, TableRule
 class FiniteTableNode(ExternalGenerationNode):
     r"""A node that runs another method inside Ax: `table_search` over choice parameters.
 
-    Nothing is remembered between candidates but the arguments: the table is filled from the
-    experiment each time, so that an experiment that was saved and loaded goes on as it would have.
+    Only the arguments are remembered between candidates: the table is filled from the experiment
+    each time, so a saved and loaded experiment continues unchanged.
 
     Args:
         conditions: Names of the parameters that make a condition.

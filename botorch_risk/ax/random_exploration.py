@@ -188,8 +188,8 @@ def with_random_exploration(
 
     Trials of the strategy's last node come in pairs. EXP3 draws the first of a pair: uniformly
     random, or the node's own; the second is the node's. The better outcome of the two is the reward
-    of the draw. Hyperparameters are then estimated from data that were not all chosen by the model
-    that they belong to.
+    of the draw. Hyperparameters are then estimated from data that their own model chose only in
+    part.
 
     All trials of one request are of one kind. A trial that failed still takes its turn. Draws
     follow from `seed` and from the trials completed when the pair began, so a saved and loaded

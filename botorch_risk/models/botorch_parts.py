@@ -26,7 +26,7 @@ from botorch_risk.risk import (
 
 
 def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeasure]:
-    r"""Convert BoTorch's environment and risk measure into ours of the same meaning.
+    r"""Convert BoTorch's environment and risk measure to our equivalents.
 
     Our own parts are returned unchanged.
 
@@ -52,7 +52,7 @@ def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeas
 
 
 def as_environment(environment: Any) -> Environment:
-    r"""Convert an input transform of BoTorch into the environment of the same meaning."""
+    r"""Convert an input transform of BoTorch to the equivalent environment."""
     if isinstance(environment, Environment):
         return environment
     if type(environment) is transforms.InputPerturbation:
@@ -71,7 +71,7 @@ def as_environment(environment: Any) -> Environment:
     raise ValueError(
         "Expected BoTorch's `InputPerturbation`, additive and over all columns by a tensor, or "
         f"`AppendFeatures` with a tensor. Got another {_name(environment)}; subclass "
-        "`botorch_risk.environments.Environment`, whose `expand` returns a decision's possible inputs."
+        "`botorch_risk.environments.Environment`, whose `expand` gives a decision's inputs."
     )
 
 

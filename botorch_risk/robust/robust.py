@@ -171,8 +171,8 @@ def _check_alone(constraint: NoisyChanceConstraint, objectives: Sequence[int]) -
     r"""Refuse a constraint whose samples would be drawn twice, independently."""
     if constraint.outcome in objectives:
         raise UnsupportedError(
-            "Expected a `NoisyChanceConstraint` on an outcome that is not an objective: the samples "
-            f"of both would not be of one function. Got outcome {constraint.outcome} of "
+            "Expected a `NoisyChanceConstraint` on an outcome that is not an objective: the two "
+            f"would be sampled independently. Got outcome {constraint.outcome} of "
             f"objectives={list(objectives)}."
         )
 

@@ -201,7 +201,7 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
 
 
 def _largest(value: Tensor, upper: Tensor) -> Tensor:
-    r"""Rows of the largest values, then others of the largest upper bounds, `R x p`."""
+    r"""Rows with the largest values, then other rows with the largest upper bounds, `R x p`."""
     number = min(_NUM_COMPARED, value.shape[-1])
     best = value.topk((number + 1) // 2, dim=-1).indices
     others = upper.scatter(-1, best, -torch.inf).topk(number // 2, dim=-1).indices
