@@ -151,8 +151,8 @@ def _objective_roles(
     if not objectives or len(set(objectives)) != len(objectives):
         raise ValueError(
             "Expected at least one objective, and each outcome once. Got "
-            f"objectives={list(objectives)}; say which outcomes are objectives if all have a "
-            "constraint."
+            f"objectives={list(objectives)}; name the objectives if every outcome has "
+            "a constraint."
         )
     count = len(objectives)
     several = isinstance(environment, Sequence), isinstance(risk_measure, Sequence)

@@ -70,7 +70,7 @@ class EnvironmentSpace:
         if self.is_learnt:
             if self.w_is_chosen:
                 raise UnsupportedError(
-                    "Expected a known distribution of w if w is chosen: what is chosen does not "
+                    "Expected a known distribution of w if w is chosen: chosen values do not "
                     "show how w is distributed. Got `ObservedContexts`; learn from earlier "
                     "contexts, `environment=contexts.learnt(observed, seeds)`, or pass "
                     "`w_is_chosen=False`."
