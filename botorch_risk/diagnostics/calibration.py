@@ -24,8 +24,8 @@ class Calibration(NamedTuple):
         error: Root mean square error of the mean, `batch_shape`.
         noise_coverage: The share of true noise variances within their intervals,
             `batch_shape x L`; `None` unless the noise is given and the model has learnt it.
-        reading_coverage: The probability that a new reading lies within its interval, `batch_shape
-            x L`; `None` unless the noise is given.
+        reading_coverage: The probability that a new reading lies within its interval,
+            `batch_shape x L`; `None` unless the noise is given.
     """
 
     levels: Tensor
