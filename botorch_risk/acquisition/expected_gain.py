@@ -32,10 +32,10 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
 
         log( E[max_p (a_p + s_p Z)] - max_p a_p ),   Z standard normal
 
-    Of the lines on the upper envelope, in the order of their slopes, each adds `(s_p - s_q)
-    h(-|c|)`: q is the line before it, c where the two cross, and h is the expected improvement of
-    `log_standard_improvement`. Sec. 3 of [Frazier2009kgcb]_. All terms are positive, so nothing is
-    lost to rounding.
+    Of the lines on the upper envelope, in the order of their slopes, each adds
+    `(s_p - s_q) h(-|c|)`: q is the line before it, c where the two cross, and h is the expected
+    improvement of `log_standard_improvement`. Sec. 3 of [Frazier2009kgcb]_. All terms are positive,
+    so nothing is lost to rounding.
 
     Args:
         values: `... x P`.

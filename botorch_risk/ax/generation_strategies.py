@@ -44,10 +44,10 @@ def risk_averse(
 
     Algorithm 1 of [Makarova2021rahbo]_.
 
-    Trials of a Sobol sequence come first, then those that maximise a bound of `mean - risk_aversion
-    * noise variance` (for a minimised metric, `mean + ...`, in Ax's direction). The noise is learnt
-    from trials of several readings; see `readings`. Other metrics of the optimisation, such as
-    those in outcome constraints, get Ax's own model.
+    Trials of a Sobol sequence come first, then those that maximise a bound of
+    `mean - risk_aversion * noise variance` (for a minimised metric, `mean + ...`, in Ax's
+    direction). The noise is learnt from trials of several readings; see `readings`. Other metrics
+    of the optimisation, such as those in outcome constraints, get Ax's own model.
 
     Args:
         metric: The objective, which is read several times.

@@ -69,8 +69,8 @@ def sizes_of_first_fits(X: Tensor) -> list[int]:
 
 
 def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPParts:
-    r"""The parts of a model with a subset of the points; `extent` is the range of its inputs, `R x
-    d`.
+    r"""The parts of a model with a subset of the points; `extent` is the range of its inputs,
+    `R x d`.
 
     The choice depends on the inputs of the replicate alone.
     """

@@ -19,9 +19,9 @@ class RiskStraddle(PointwiseAcquisitionFunction):
 
         score(x) = min(upper(x) - h, h - lower(x))
 
-    The straddle [Bryan2008straddle]_ on bounds of any risk. With joint bounds it is `sqrt(beta)
-    sd[risk] - |E[risk] - h|`. It does not look ahead to a reading: `select_value` chooses w for the
-    decision. Single-outcome, q = 1: use `sequential=True` for a batch.
+    The straddle [Bryan2008straddle]_ on bounds of any risk. With joint bounds it is
+    `sqrt(beta) sd[risk] - |E[risk] - h|`. It does not look ahead to a reading: `select_value`
+    chooses w for the decision. Single-outcome, q = 1: use `sequential=True` for a batch.
 
     Args:
         model: A fitted model of (x, w) with one output, or of x for an environment that perturbs x.

@@ -56,13 +56,13 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
         ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x).
 
-    It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and `posterior(X,
-    observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it like any other
-    model: both processes are fitted at once to all readings, by Laplace's approximation of their
-    evidence (`fit/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq. (16) is
-    evaluated. The paper learns the noise from the sample variances alone, before the mean (Eqs.
-    12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All public
-    quantities are in the units of the outcome (variances in their square).
+    It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and
+    `posterior(X, observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it like
+    any other model: both processes are fitted at once to all readings, by Laplace's approximation
+    of their evidence (`fit/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
+    (16) is evaluated. The paper learns the noise from the sample variances alone, before the mean
+    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All
+    public quantities are in the units of the outcome (variances in their square).
 
     Rows with equal inputs are pooled, except in a batch of replicates. Single readings also inform
     the noise, by their residuals; if there is little evidence of where the noise differs, it is

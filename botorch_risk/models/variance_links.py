@@ -278,11 +278,11 @@ class MeanScale(ObservedScale):
 class SignalScale(ObservedScale):
     r"""Centre logarithms of sample variances and divide by the spread of the noise itself.
 
-    The spread `S` of the observations is the spread of the noise plus their own, which is known: `t
-    = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
-    observations divided by sqrt(S) would take all of S for prior variance. The estimate `s = max(S
-    - t, 0)` has a standard error e. It is averaged, by precision, with a typical `v =
-    TYPICAL_LOG_VARIANCE` whose own error p is as large as either of them, and stays above
+    The spread `S` of the observations is the spread of the noise plus their own, which is known:
+    `t = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
+    observations divided by sqrt(S) would take all of S for prior variance. The estimate
+    `s = max(S - t, 0)` has a standard error e. It is averaged, by precision, with a typical
+    `v = TYPICAL_LOG_VARIANCE` whose own error p is as large as either of them, and stays above
     `LEAST_LOG_VARIANCE`:
 
         (v e^2 + s p^2) / (e^2 + p^2),   e^2 = 2 max(S, t)^2 / (n - 1),   p = max(s, v)

@@ -125,8 +125,8 @@ def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
     At the mode of the log noise variances, row `i` acts like an observation of slope `g` and weight
     `w`; without it they are normal with variance `c = 1 / (1 / S_ii - w_i)`, where `S` is their
     posterior covariance, and mean `h_i - c g_i`. The noise `r` of a reading is the resulting
-    expectation. The process without the row has mean `m = y - a_i / P_ii` and variance `v = 1 /
-    P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
+    expectation. The process without the row has mean `m = y - a_i / P_ii` and variance
+    `v = 1 / P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
     conditioned.
 
     Args:

@@ -57,8 +57,8 @@ class DomainPosterior:
         dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
         posterior_transform: A scalarization of the single output (BoTorch's sign).
         max_bytes: The maximum memory that the dense covariance may use.
-        observed: A boolean mask of the rows of the model's data that are samples, `batch_shape x
-            n`; all by default. Other rows do not enter `num_samples` and the range.
+        observed: A boolean mask of the rows of the model's data that are samples,
+            `batch_shape x n`; all by default. Other rows do not enter `num_samples` and the range.
 
     Raises:
         BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.

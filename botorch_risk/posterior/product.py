@@ -1,9 +1,9 @@
 r"""Marginals at all pairs of a decision and an environmental value.
 
 The squared exponential is a product: k((x, w), (x', w')) = k(x, x') k(w, w'). The factor over fixed
-values of w is computed once and, being smooth, has a low rank r. A new decision then costs `n^2 r +
-n_w r^2` operations instead of `n_w n^2`. Values of w are processed in chunks, so nothing larger
-than their coordinates, `n_w x r`, is stored.
+values of w is computed once and, being smooth, has a low rank r. A new decision then costs
+`n^2 r + n_w r^2` operations instead of `n_w n^2`. Values of w are processed in chunks, so nothing
+larger than their coordinates, `n_w x r`, is stored.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ class ProductMarginals:
         Args:
             X: `batch_shape x m x d_x`.
             width: Broadcastable to `batch_shape x m`.
-            pick: Maps bounds `batch_shape x m x n_w` to one per row and its index, `batch_shape x
-                m` each.
+            pick: Maps bounds `batch_shape x m x n_w` to one per row and its index,
+                `batch_shape x m` each.
 
         Returns:
             `batch_shape x m` and `batch_shape x m x d_x`; None unless the covariance is a product,

@@ -148,8 +148,8 @@ class RankOneGain:
 
 
 def _with_own(compared: Tensor, own: Tensor) -> Tensor:
-    r"""Values of the compared points `B x a`, then those of each point itself: `B x m x (a +
-    1)`.
+    r"""Values of the compared points `B x a`, then those of each point itself:
+    `B x m x (a + 1)`.
     """
     return _with_own_column(compared.unsqueeze(-2).expand(*own.shape, -1), own)
 

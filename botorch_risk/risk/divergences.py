@@ -100,10 +100,10 @@ def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float
         argmin_q {sum_j q_j values_j : sum_j (q_j - weights_j)^2 / weights_j <= radius}
         = weights max(threshold - values, 0), normalised
 
-    Source: [Husain2023divergences]_, Theorem 1 and its example of chi-square, whose `mean -
-    sqrt(radius variance)` is the answer if no probability is 0. One sort finds the zeros: with the
-    mass m, the mean and the variance of the others, `risk = mean - sqrt(variance (m (1 + radius) -
-    1))`. Exact.
+    Source: [Husain2023divergences]_, Theorem 1 and its example of chi-square, whose
+    `mean - sqrt(radius variance)` is the answer if no probability is 0. One sort finds the zeros:
+    with the mass m, the mean and the variance of the others,
+    `risk = mean - sqrt(variance (m (1 + radius) - 1))`. Exact.
 
     Args:
         values: `... x n_w` finite values.
@@ -183,8 +183,8 @@ def _in_chunks(
 class KullbackLeiblerBall(Ball):
     r"""The worst expectation over distributions near the weights in relative entropy.
 
-    See `kullback_leibler_worst_distribution`. Radius 0 is the expectation; from `-log(smallest
-    weight)` on it is the worst case over the support.
+    See `kullback_leibler_worst_distribution`. Radius 0 is the expectation; from
+    `-log(smallest weight)` on it is the worst case over the support.
 
     Args:
         radius: The largest relative entropy of the distribution to the weights, in nats.
@@ -216,8 +216,8 @@ class KullbackLeiblerBall(Ball):
 class ChiSquareBall(Ball):
     r"""The worst expectation over distributions near the weights in the chi-square divergence.
 
-    See `chi_square_worst_distribution`. Radius 0 is the expectation; from `1 / (smallest weight) -
-    1` on it is the worst case over the support.
+    See `chi_square_worst_distribution`. Radius 0 is the expectation; from
+    `1 / (smallest weight) - 1` on it is the worst case over the support.
 
     Args:
         radius: The largest divergence of the distribution from the weights.

@@ -42,8 +42,8 @@ class FrameExperiment:
         outcomes: The outcomes, by name: `"maximize"` or `"minimize"`, or None for an outcome that
             is neither, such as one in a constraint only, or one of a level set. The objective is
             the first.
-        strategy: The strategy's constructor, such as `rahbo`, called as `strategy(box, seed,
-            **options)`, or with the domain `|D| x d`.
+        strategy: The strategy's constructor, such as `rahbo`, called as
+            `strategy(box, seed, **options)`, or with the domain `|D| x d`.
         contexts: The contexts, noted with the outcome but not set, by name: `(low, high)`, or a
             list of labels in the order of their codes. Its distribution is learnt, unless `options`
             have an `environment`.

@@ -128,8 +128,8 @@ class View:
 
     @cached_property
     def complete(self) -> tuple[Tensor, Tensor]:
-        r"""The rows with an outcome, `R x n x d`, and the repeats of the first outcome, `R x n x
-        k`.
+        r"""The rows with an outcome, `R x n x d`, and the repeats of the first outcome,
+        `R x n x k`.
         """
         return self.history.complete()
 

@@ -46,8 +46,8 @@ class Factors:
 
         Args:
             rows: A DataFrame, whose columns of numbers are descriptors and whose other columns are
-                categories, and whose index names the rows; a tensor or an array of descriptors `n x
-                d`; or a list of names, which may be tuples with one category per entry.
+                categories, and whose index names the rows; a tensor or an array of descriptors
+                `n x d`; or a list of names, which may be tuples with one category per entry.
             name: Their name in messages.
 
         Raises:

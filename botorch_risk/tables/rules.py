@@ -47,8 +47,8 @@ class TableBelief:
         risk_measure: Bound to the contexts.
         weights: The probabilities of the contexts, `n_w`.
         free: The pairs that may be read, `R x n_x x n_w`.
-        moved: The move of the expected risks under each fantasy of the pairs chosen so far, `R x F
-            x n_x`; None before the first.
+        moved: The move of the expected risks under each fantasy of the pairs chosen so far,
+            `R x F x n_x`; None before the first.
         num_samples: For measures whose expectation has no closed form.
     """
 

@@ -17,9 +17,9 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
     r"""A maximised problem whose outcome is a random draw, with a distribution that depends on `x`.
 
     It has the interface that the experiment loop of `botorch_risk_bench` needs: `bounds` and
-    `sample_repeats`. There is no `negate`: the objective is always to be maximised, so `forward(X,
-    noise=False)` and `evaluate_true(X)` agree. A subclass defines how draws become outcomes
-    (`_observe`) and, if they are not standard normal, how to draw (`_draw`).
+    `sample_repeats`. There is no `negate`: the objective is always to be maximised, so
+    `forward(X, noise=False)` and `evaluate_true(X)` agree. A subclass defines how draws become
+    outcomes (`_observe`) and, if they are not standard normal, how to draw (`_draw`).
 
     Example:
         >>> class Coin(RepeatedTestProblem):  # 1 with probability x, else 0

@@ -360,9 +360,9 @@ def check_acquisition(
     Args:
         build: Maps a model of two inputs to the acquisition function.
         skip: Laws that are known to be broken, and why.
-        **options: `model`, which maps `RepeatedData` of `X: batch_shape x n x 2` and `Y:
-            batch_shape x n x 4` to a model, by default a GP of the means; `oracle`, which maps an
-            unbatched model, its repeats `n x 4` and points `m x 2` as arrays to `m` values;
+        **options: `model`, which maps `RepeatedData` of `X: batch_shape x n x 2` and
+            `Y: batch_shape x n x 4` to a model, by default a GP of the means; `oracle`, which maps
+            an unbatched model, its repeats `n x 4` and points `m x 2` as arrays to `m` values;
             `tolerance` of the oracle; `q`, the number of points of a candidate, including the
             fantasies of a one-shot function; `arguments` that the input constructor requires;
             `batch_dims`, the maximum number of batch dimensions of its model, here 0; `device`;

@@ -125,8 +125,8 @@ class Submitit:
     Args:
         folder: Where jobs and their results are, on a file system that all nodes share.
         cluster: "slurm", or "local" for processes of this machine.
-        parameters: Parameters of the jobs, such as `{"slurm_partition": "cpu", "timeout_min":
-            240}`.
+        parameters: Parameters of the jobs, such as
+            `{"slurm_partition": "cpu", "timeout_min": 240}`.
         poll_seconds: How often to look for results.
 
     Example:
