@@ -207,7 +207,7 @@ def test_noise_that_was_learnt() -> None:
         options["constraints"][0](mean).squeeze(-1) * spread_of(noisy, 0),
         (noisy.posterior(X).mean + 1.6448536269514722 * deviation - 2.0).flatten(),
     )
-    with pytest.raises(UnsupportedError, match=r"no objective.*outcome 1"):
+    with pytest.raises(UnsupportedError, match=r"not an objective.*outcome 1"):
         robust(model, still, Expectation(), constraints=[constraint], objectives=[1])
 
 
