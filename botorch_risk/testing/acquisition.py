@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -55,6 +56,20 @@ class AcquisitionCase(Case):
         r"""The acquisition function of a batch shape and a dtype."""
         return _seeded(lambda: self.build(self.model(self.data(*args))))
 
+    @cached_property
+    def example(self) -> Any:
+        r"""One acquisition function, to look at and not to change."""
+        return self.made()
+
+    @cached_property
+    def takes_pending(self) -> bool:
+        r"""Whether it accepts pending points."""
+        try:
+            self.made().set_X_pending(self.points(1))
+        except UnsupportedError:
+            return False
+        return True
+
     def points(self, *shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Tensor:
         r"""Points `shape x 2` in the unit square."""
         return self.random(*shape, 2, seed=seed, dtype=dtype)
@@ -72,11 +87,11 @@ def _seeded(make: Callable[[], Any]) -> Any:
 
 def pointwise(case: AcquisitionCase) -> bool:
     r"""Whether it has `evaluate`."""
-    return case.q == 1 and isinstance(case.made(), PointwiseAcquisition)
+    return case.q == 1 and isinstance(case.example, PointwiseAcquisition)
 
 
 def _of_ours(case: AcquisitionCase) -> bool:
-    return isinstance(case.made(), PointwiseAcquisitionFunction)
+    return isinstance(case.example, PointwiseAcquisitionFunction)
 
 
 def _has_oracle(case: AcquisitionCase) -> bool:
@@ -88,16 +103,12 @@ def _is_single(case: AcquisitionCase) -> bool:
 
 
 def _takes_pending(case: AcquisitionCase) -> bool:
-    try:
-        case.made().set_X_pending(case.points(1))
-    except UnsupportedError:
-        return False
-    return True
+    return case.takes_pending
 
 
 def _can_be_constructed(case: AcquisitionCase) -> bool:
     try:
-        get_acqf_input_constructor(type(case.made()))
+        get_acqf_input_constructor(type(case.example))
     except RuntimeError:
         return False
     return True
@@ -111,7 +122,7 @@ def evaluate_equals_the_oracle(
     case: AcquisitionCase, dtype: torch.dtype, batch_shape: tuple[int, ...]
 ) -> None:
     r"""`evaluate` gives the values of an independent, slow program, for each replicate."""
-    acqf, data = case.made(batch_shape, dtype), case.data(batch_shape, dtype)
+    acqf, data = case.made(batch_shape, dtype), case.data(batch_shape, dtype).cpu()
     X = case.points(*batch_shape, 5, dtype=dtype)
     values = acqf.evaluate(X)
     expect_kind("`evaluate`", values, (*batch_shape, 5), dtype, X)
@@ -320,7 +331,7 @@ def the_input_constructor_takes_what_ax_passes(case: AcquisitionCase) -> None:
         return built(X)
 
     expect_kind("`forward`", value(later=False), (3,), torch.float64, X)
-    if _takes_pending(case):
+    if case.takes_pending:
         at_once = _seeded(lambda: value(later=False, X_pending=pending))
         expect_close(
             "the value of pending points that are set later",

@@ -51,6 +51,10 @@ class RepeatedData:
         r"""`batch_shape x n x 1`."""
         return self.Y.mean(dim=-1, keepdim=True)
 
+    def cpu(self) -> RepeatedData:
+        r"""The same where an oracle computes."""
+        return RepeatedData(self.X.cpu(), self.Y.cpu())
+
     def __getitem__(self, index: tuple[int, ...]) -> RepeatedData:
         return RepeatedData(self.X[index], self.Y[index])
 

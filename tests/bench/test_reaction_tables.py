@@ -38,6 +38,7 @@ def test_tables_are_standardised_and_holes_are_filled(tables: Path) -> None:
     assert reactions.read("Denmark").Y.isfinite().all()
 
 
+@pytest.mark.slow
 def test_runs_resumes_and_reports(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

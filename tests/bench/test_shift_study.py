@@ -58,6 +58,7 @@ def test_regret_is_in_units_of_a_random_decision() -> None:
     assert {row["ball"] for row in rows} == {"none", *run.BALLS}
 
 
+@pytest.mark.slow
 def test_runs_resumes_and_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("gamma newsvendor", "newsvendor")
     monkeypatch.setattr(run, "problems", lambda: {name: few_draws(name) for name in names})

@@ -5,7 +5,9 @@ import importlib.util
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch_risk_bench.campaigns import Campaign
@@ -135,6 +137,44 @@ def test_kinds_of_evidence_are_compared(
         for found in row["regrets"].values():
             assert len(found) == 2 and all(-1e-9 <= regret < 3 for regret in found)
     assert "| adaptive | sine |" in capsys.readouterr().out
+
+
+def test_readings_are_grouped_by_their_point() -> None:
+    tables = importlib.import_module("bench.studies.learnt_noise.real_tables")
+    inputs = np.array([[2.0, 5.0], [4.0, 5.5], [2.0, 5.0], [3.0, 6.0]])
+    readings = np.array([1.0, 2.0, 4.0, 3.0])
+    table = tables.by_points(inputs, readings)
+    assert table.X.tolist() == [[0.0, 0.0], [0.5, 1.0], [1.0, 0.5]]
+    expected = (torch.tensor([[1.0, 4.0], [3.0, math.nan], [2.0, math.nan]]) - 2.5) / 1.25**0.5
+    torch.testing.assert_close(table.Y, expected.double(), equal_nan=True)
+
+
+def test_densities_of_held_out_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = importlib.import_module("bench.studies.learnt_noise.real_tables")
+    methods = importlib.import_module("bench.studies.learnt_noise.methods")
+
+    def normal(shift: float) -> Any:
+        def predict(X: torch.Tensor, Y: torch.Tensor, test_X: torch.Tensor) -> Any:
+            assert not (test_X.unsqueeze(1) == X).all(dim=-1).any()  # a point is in one part
+            zeros = torch.zeros(len(test_X), dtype=torch.double)
+            return methods.Prediction(zeros + shift, zeros + 0.25, zeros + 0.75)
+
+        return predict
+
+    X = torch.linspace(0, 1, 10, dtype=torch.double).unsqueeze(-1)
+    Y = torch.full((10, 2), math.nan, dtype=torch.double)
+    Y[:, 0] = 1.0
+    table = tables.Table(X, Y)
+    monkeypatch.setattr(tables, "TABLES", {"ones": lambda: table, "first": lambda: table})
+    compared = {"ours": normal(1.0), "ours, spread": normal(1.0)}
+    monkeypatch.setattr(tables, "COMPARED", compared | {"hetGPy, better kernel": normal(0.0)})
+    monkeypatch.setattr(sys, "argv", ["real_tables", "--splits", "2", "--out", str(tmp_path)])
+    tables.main()
+    page = capsys.readouterr().out
+    assert "| ones | 0.919 | 0.919 | 1.419 | -0.500 ± 0.000 |" in page  # log(2 pi) / 2, + 1 / 2
+    assert "| first | 0.919 |  | 1.419 |" in page
 
 
 def test_problems_of_learnt_noise_are_scaled_and_paired() -> None:

@@ -213,7 +213,7 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
     rows = meet(strategy, asked, 1, case.problem)
     outcomes = evaluate(strategy, rows, 1, case.problem)
     strategy.tell(rows, outcomes)
-    reported = recommended(strategy)
+    asked_then, reported = strategy.ask(), recommended(strategy)
     for replicate, missing in MISSING.items():
         kept = [row for row in range(8) if row not in missing]
         alone = case.build([replicate], num_initial=len(kept))
@@ -222,7 +222,7 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
         alone.tell(X[part, kept], Y[part, kept])
         pairs = [(alone.ask(), asked[part])]
         alone.tell(rows[part], outcomes[part])
-        pairs += [(alone.ask(), strategy.ask()[part]), (recommended(alone)[0], reported[replicate])]
+        pairs += [(alone.ask(), asked_then[part]), (recommended(alone)[0], reported[replicate])]
         deviations += [(one - many).abs().nan_to_num().max().item() for one, many in pairs]
     return max(deviations)
 

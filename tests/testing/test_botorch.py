@@ -211,6 +211,7 @@ PARTS: list[tuple[str, Callable[[], Report], set[str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # numerical ones of BoTorch's are not the subject
 @pytest.mark.parametrize(("name", "check", "broken"), PARTS, ids=[part[0] for part in PARTS])
 def test_it_breaks_the_laws_that_the_page_lists(

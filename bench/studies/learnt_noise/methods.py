@@ -120,9 +120,10 @@ def _of_plain_gp(model: SingleTaskGP, test_X: Tensor, noise: Tensor | int) -> Pr
 
 def _fit_hetgpy(kernel: str, X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
     r"""The prediction; the evidence is the log likelihood."""
-    model, readings = _new_hetgpy(), Y.flatten().numpy()
+    present = ~Y.isnan()
+    model, readings = _new_hetgpy(), Y[present].numpy()
     centre, scale = readings.mean(), readings.std()
-    rows = X.repeat_interleave(Y.shape[-1], dim=0).numpy()
+    rows = X.repeat_interleave(present.sum(dim=-1), dim=0).numpy()
     # Its default settings, in a fresh dictionary: it writes into the one that is its default.
     settings = {"returnKi": True, "factr": 1e9, "ignore_MLE_divide_invalid": True, "trace": -1}
     model.mle(rows, (readings - centre) / scale, covtype=kernel, settings=settings)

@@ -31,6 +31,7 @@ def test_every_strategy_takes_all_outcomes_and_the_optimum_is_feasible(definitio
     assert problem.objective(best).item() == pytest.approx(definition.optimal_value(problem))
 
 
+@pytest.mark.slow
 def test_chance_branin_from_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "results.sqlite"
 

@@ -3,6 +3,7 @@ r"""Experiments on mixed decisions run by name, from the command line too."""
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from botorch_risk_bench.cli import app
 from botorch_risk_bench.experiments import get_experiment
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from tests.bench.played import records_in
 
 
+@pytest.mark.slow
 def test_the_mixed_newsvendor_from_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "results.sqlite"
 
