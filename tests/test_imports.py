@@ -54,6 +54,12 @@ def test_the_package_alone_does_not_load_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_acquisition_functions_do_not_load_the_optimisers_of_scipy() -> None:
+    r"""They would be a third of the time of the import, for a distance and a bound of problems."""
+    code = "import sys, botorch_risk.acquisition; sys.exit('scipy.optimize' in sys.modules)"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
 def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'MeanVarianceGPs'"):
         botorch_risk.MeanVarianceGPs  # noqa: B018

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from scipy.optimize import linprog
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
@@ -106,6 +104,10 @@ class _Pairs:
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
         r"""Distances of distributions, `batch_shape x ... x n_w`: a linear program each."""
+        # These are a third of the time in which the package is imported, for one method.
+        import scipy.sparse
+        from scipy.optimize import linprog
+
         n_w, k = first.shape[-1], self.shape[:-2].numel()
         rows = [
             each.detach().double().cpu().reshape(k, -1, n_w).numpy() for each in (first, second)
