@@ -16,11 +16,14 @@ class Stopping:
         gap: `R`, a bound that the regret exceeds with at most this round's probability.
         probability: `R`, the probability that the regret is at most epsilon.
         can_stop: `R`, whether the gap is at most epsilon.
+        expected_gain: `R`, the expected regret. No number of further rounds gains more in
+            expectation; if it is below the cost of one round, in the unit of the risk, none pays.
     """
 
     gap: Tensor
     probability: Tensor
     can_stop: Tensor
+    expected_gain: Tensor
 
 
 def can_stop(
@@ -61,4 +64,5 @@ def can_stop(
         check_counts(horizon=horizon)
     delta_t = delta / horizon if horizon else 6 * delta / (math.pi * t) ** 2
     gap = regret.quantile(1 - delta_t, dim=-1, interpolation="higher")
-    return Stopping(gap, (regret <= epsilon).to(regret).mean(dim=-1), gap <= epsilon)
+    probability = (regret <= epsilon).to(regret).mean(dim=-1)
+    return Stopping(gap, probability, gap <= epsilon, regret.mean(dim=-1))

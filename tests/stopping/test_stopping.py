@@ -8,6 +8,7 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
+from botorch_risk.acquisition import LogRiskKnowledgeGradient
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.seeding import generators
@@ -36,6 +37,20 @@ def test_regrets_have_the_moments_of_the_joint_posterior(batch_shape: tuple[int,
     for level in (0.05, 0.2):
         share = (oracle <= level).double().mean(dim=0)
         torch.testing.assert_close((found <= level).double().mean(dim=-1), share, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("noise", [2e-2, 1e-6])
+def test_a_reading_gains_no_more_in_expectation_than_knowing_all(noise: float) -> None:
+    known = model()
+    known.likelihood.noise = noise
+    X = torch.linspace(0, 1, 21).double().unsqueeze(-1)
+    pairs, weights = W.expand(X)
+    risks = known.posterior(pairs).mean.squeeze(-1) @ weights[0]
+    regret = regret_samples(known, W, Expectation(), X[risks.argmax()], X, 2**14)
+    most = can_stop(regret.unsqueeze(0), epsilon=0.1, delta=0.05, t=1).expected_gain
+    gain = LogRiskKnowledgeGradient(known, W, Expectation(), X, w_is_chosen=True)
+    gains = gain.evaluate(X).exp()
+    assert 0.01 * most < gains.max() <= most
 
 
 def test_the_best_of_those_that_are_known_has_no_regret() -> None:
