@@ -156,7 +156,7 @@ def summary(path: Path) -> str:
             f1 = {each: torch.tensor(found[form, risk, each]["f1"]) for each in shown}
             ends = [cell(each[-1]) for each in f1.values()]
             difference = cell(f1["straddle"][-1] - f1["uncertainty"][-1])
-            rounds = [_rounds_to(each) for each in f1.values()]
+            rounds = [rounds_to(each, EVERY) for each in f1.values()]
             rows.append([form, risk, *ends, difference, ", ".join(rounds)])
     header = ["problem", "risk", *shown, "ours less uncertainty", "rounds to F1 0.95"]
     wrong = [torch.tensor(found[key]["wrong"]).mean() for key in found if key[2] == "straddle"]
@@ -164,11 +164,12 @@ def summary(path: Path) -> str:
     return table(header, rows) + share
 
 
-def _rounds_to(f1: Tensor, enough: float = 0.95) -> str:
+def rounds_to(f1: Tensor, every: int, enough: float = 0.95) -> str:
+    r"""Rounds until F1, `looks x R`, is large enough, in the median; a look every few rounds."""
     reached = f1 >= enough
     first = reached.int().argmax(dim=0).where(reached.any(dim=0), len(f1))
     median = int(first.median())
-    return str(EVERY * median) if median < len(f1) else f"> {EVERY * (len(f1) - 1)}"
+    return str(every * median) if median < len(f1) else f"> {every * (len(f1) - 1)}"
 
 
 def main() -> None:
