@@ -82,7 +82,10 @@ def play(function: str, method: str, num_seeds: int, rounds: int) -> dict[str, A
         finished = X.isnan().any(dim=-1, keepdim=True)
         Y = task.observe(X, seeds, turn)
         strategy.tell(X, Y.where(~finished, torch.nan))
-        guess = strategy.belief.posterior.mean > task.level
+        mean = torch.empty(num_seeds, NUM_POINTS, dtype=torch.double)
+        for replicates, view in strategy.views:  # a search may end before the others
+            mean[replicates] = view.belief.posterior.mean
+        guess = mean > task.level
         hits = (guess & above).sum(dim=-1)
         f1.append((2 * hits / (guess.sum(dim=-1) + above.sum())).tolist())
     return {"function": function, "method": method, "f1": f1}
