@@ -16,6 +16,7 @@ from .finite_table import FiniteTableNode, filled_table, finite_table
 from .generation_strategies import (
     level_set,
     risk_averse,
+    risk_level_set,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
@@ -48,6 +49,7 @@ __all__ = [
     "readings",
     "register",
     "risk_averse",
+    "risk_level_set",
     "under_perturbed_inputs",
     "under_uncertain_context",
     "value_at_risk",

@@ -17,6 +17,7 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.level_sets import RiskStraddle
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.risk import Expectation
 from botorch_risk.seeding import derive_seed
@@ -48,8 +49,8 @@ class RiskAcquisition(Acquisition):
     ) -> AcquisitionFunction:
         options = dict(botorch_acqf_options)
         if contextual := _contextual(model):
-            if issubclass(botorch_acqf_class, RiskUpperConfidenceBound):
-                # The bound is of outcomes, and takes their risk itself.
+            if issubclass(botorch_acqf_class, (RiskUpperConfidenceBound, RiskStraddle)):
+                # Bounds are of outcomes, and take their risk themselves.
                 (reduction,) = contextual[0].reductions
                 environment, measure = reduction.environment, reduction.risk_measure
                 options = {"environment": environment, "risk_measure": measure, **options}

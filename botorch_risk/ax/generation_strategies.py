@@ -24,6 +24,7 @@ from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInput
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.nodes import after_sobol, generator_spec
 from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.level_sets import RiskStraddle
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk
@@ -336,3 +337,54 @@ def _constraint_option(measure: RiskMeasure | None) -> dict[str, RiskMeasure]:
         return {}
     check_risk_measure(measure)
     return {"constraint_risk_measure": measure}
+
+
+def risk_level_set(
+    metric: str,
+    contexts: Mapping[str, tuple[float, float]],
+    *,
+    threshold: float,
+    risk_measure: RiskMeasure | None = None,
+    num_initial: int = 5,
+    seed: int = 0,
+    acquisition_options: dict[str, Any] | None = None,
+    model_options: dict[str, Any] | None = None,
+) -> GenerationStrategy:
+    r"""The level set of a risk in Ax: which arms are reliable under contexts that are observed.
+
+    As `under_uncertain_context`, but trials go where it is open on which side of the threshold the
+    risk is: `RiskStraddle`. Ax has no experiment without an objective: its best arm is not what
+    these trials look for.
+
+    Args:
+        metric: The objective.
+        contexts: The bounds of each context, by the name of its tracking metric.
+        threshold: Of the risk, in units of the metric; where it is minimised, of the risk of its
+            negative, with the sign changed.
+        risk_measure: Larger is better; by default `Expectation()`.
+        num_initial: The number of trials of the Sobol sequence.
+        seed: Of the sequence and of all draws.
+        acquisition_options: Further arguments of `RiskStraddle`.
+        model_options: Further arguments of `ContextualRiskModel`.
+
+    Raises:
+        ValueError: If the threshold is not finite, there is no context, bounds are not in order, or
+            there is no initial trial.
+        TypeError: If `risk_measure` is not a measure of risk.
+
+    Example:
+        >>> risk_level_set("purity", {"humidity": (0.0, 1.0)}, threshold=0.9).name
+        'under_uncertain_context'
+    """
+    if not math.isfinite(threshold):
+        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+    return under_uncertain_context(
+        metric,
+        contexts,
+        risk_measure=risk_measure,
+        num_initial=num_initial,
+        seed=seed,
+        acquisition=RiskStraddle,
+        acquisition_options={"threshold": threshold, **(acquisition_options or {})},
+        model_options=model_options,
+    )

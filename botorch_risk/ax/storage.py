@@ -16,7 +16,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_risk import acquisition, constraints, repeats, risk
+from botorch_risk import acquisition, constraints, level_sets, repeats, risk
 from botorch_risk.ax.acquisition import (
     ChosenContextAcquisition,
     PerturbedInputsAcquisition,
@@ -52,7 +52,7 @@ def register() -> None:
     for model in MODELS:
         register_model(model)
         fit_botorch_model.register(model)(_fit)
-    for module in (acquisition, constraints, repeats):
+    for module in (acquisition, constraints, level_sets, repeats):
         for function in _public(module, AcquisitionFunction):
             register_acquisition_function(function)
     for kind in (RiskAcquisition, ChosenContextAcquisition, PerturbedInputsAcquisition):

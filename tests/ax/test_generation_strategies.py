@@ -1,10 +1,11 @@
 import math
 
 import pytest
+import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
-from botorch_risk.ax import level_set, risk_averse
+from botorch_risk.ax import level_set, risk_averse, risk_level_set
 from tests.ax.laboratory import laboratory, node_of, play
 
 # At a kink of the straddle a line search may end early; BoTorch tries again.
@@ -49,9 +50,34 @@ def test_a_level_set_is_found_on_its_edge(objective: str) -> None:
     assert min(distances) < 0.02 and sorted(distances)[2] < 0.2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["purity", "-purity"])
+def test_the_level_set_of_a_risk_is_found_on_its_edge(objective: str) -> None:
+    r"""The expectation over a wind that is drawn from 0, 1 is `2 + heat^2 + heat / 2`."""
+    client = Client()
+    client.configure_experiment(
+        parameters=[RangeParameterConfig("heat", (0.0, 1.0), parameter_type="float")]
+    )
+    client.configure_optimization(objective=objective)
+    client.configure_tracking_metrics(["wind"])
+    winds = {"wind": (0.0, 1.0)}
+    client.set_generation_strategy(risk_level_set("purity", winds, threshold=2.5, num_initial=6))
+    asked, draws = [], torch.Generator().manual_seed(0)
+    for _ in range(14):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            asked.append(float(parameters["heat"]))
+            wind = torch.rand(1, generator=draws).item()
+            purity = 2 + asked[-1] ** 2 + wind * asked[-1]
+            client.complete_trial(index, {"purity": purity, "wind": wind})
+    distances = [abs(heat - 0.5) for heat in asked[6:]]
+    assert min(distances) < 0.05 and sorted(distances)[4] < 0.25
+
+
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"a finite `threshold`. Got nan"):
         level_set(threshold=math.nan)
+    with pytest.raises(ValueError, match=r"a finite `threshold`. Got inf"):
+        risk_level_set("y", {"w": (0.0, 1.0)}, threshold=math.inf)
     with pytest.raises(ValueError, match=r"`risk_aversion` to be finite and >= 0. Got -1"):
         risk_averse("y", risk_aversion=-1.0)
     with pytest.raises(ValueError, match=r"`num_initial` to be at least 1\. Got 0"):

@@ -24,6 +24,7 @@ from botorch_risk.ax import (
     level_set,
     register,
     risk_averse,
+    risk_level_set,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
@@ -50,6 +51,9 @@ STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
     ),
     "under_uncertain_context": lambda: under_uncertain_context(
         "purity", HUMIDITY, risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
+    ),
+    "risk_level_set": lambda: risk_level_set(
+        "purity", HUMIDITY, threshold=0.1, num_initial=3, seed=4
     ),
     "under_perturbed_inputs": lambda: under_perturbed_inputs(
         {"heat": 0.1}, constraint_risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
