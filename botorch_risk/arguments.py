@@ -101,8 +101,7 @@ def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ..
 
 
 def as_tensor(name: str, values: Any) -> Any:
-    r"""Convert numbers to a tensor: a tensor is returned unchanged, a NumPy array or nested lists
-    are copied.
+    r"""Convert numbers to a tensor, which is returned unchanged if it is one already.
 
     Lists become float64, and whole numbers stay whole. `None` stays `None`.
 

@@ -76,9 +76,7 @@ RECORDERS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Recording]] 
 
 
 def are_recorded(device: torch.device, entries: int) -> bool:
-    r"""Whether functions with this many entries in their largest tensor are recorded on the
-    device.
-    """
+    r"""Whether the device records functions with as many entries in their largest tensor."""
     return device.type in RECORDERS and entries <= MOST_ENTRIES
 
 

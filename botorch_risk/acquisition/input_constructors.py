@@ -56,9 +56,7 @@ def _register(registry: ModuleType, kind: type, construct: Callable[..., dict[st
 
 
 class _AfterTheRegistry(MetaPathFinder):
-    r"""Find BoTorch's registry as Python would, and register the waiting classes once it has
-    run.
-    """
+    r"""Find BoTorch's registry as Python would, and register the waiting classes after it."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != REGISTRY:

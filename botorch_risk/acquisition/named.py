@@ -140,9 +140,7 @@ def kernel_density(
 
 
 def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any]:
-    r"""The options of a density with the same number of further points in the whole box, where a
-    ball may put mass.
-    """
+    r"""Options of a density with as many further points in the whole box, for a ball's mass."""
     return {"n_ball": n_w, **(density_options or {})}
 
 

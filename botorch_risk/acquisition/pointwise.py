@@ -84,9 +84,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         self.register_load_state_dict_post_hook(_follow_the_state)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        r"""A subclass that overrides the values must override the gradients too, or they come from
-        autograd.
-        """
+        r"""Take gradients from autograd in a subclass that overrides the values alone."""
         super().__init_subclass__(**kwargs)
         own = vars(cls).keys()
         if own & {"evaluate", "upper", "lower"} and "value_and_gradient" not in own:

@@ -195,9 +195,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
 
     def expected_risk(self, X: Tensor) -> Tensor:
-        r"""The expectation of the risk; `mean` is the risk of the expected outcomes. An unobserved
-        tail may be worse than its mean. Uses `risk_measure.expected`, or `num_samples` joint
-        samples over W; `batch_shape x m`.
+        r"""The expectation of the risk; `mean` is the risk of the expected outcomes.
+
+        An unobserved tail may be worse than its mean. Uses `risk_measure.expected`, or
+        `num_samples` joint samples over W; `batch_shape x m`.
 
         Raises:
             UnsupportedError: If the posterior is not Gaussian and the measure needs samples.

@@ -152,8 +152,7 @@ class _Reading:
         offset: float = 0.0,
         limit: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
-        r"""The part of the variance of the risk of `offset + unit * outcome` that each reading
-        explains.
+        r"""The part of the variance of a scaled and shifted risk that each reading explains.
 
         Returns:
             `batch_shape x m x n_w`, in squared spreads of the outcome, and the probability that the

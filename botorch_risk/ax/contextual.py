@@ -61,9 +61,7 @@ class ObservedDataset(SupervisedDataset):
     __hash__ = None  # type: ignore[assignment]  # as the base class
 
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> ObservedDataset:
-        r"""A copy, perhaps of some rows only; the distribution of contexts keeps all
-        observations.
-        """
+        r"""A copy, perhaps of some rows; the distribution of contexts keeps all observations."""
 
         def part(values: Tensor | None, rows: Tensor | None) -> Tensor | None:
             if values is None:

@@ -59,9 +59,7 @@ class ObservedAdapter(TorchAdapter):
         super().__init__(**options)
 
     def get_training_data(self, filter_in_design: bool = False) -> ExperimentData:
-        r"""The data that models are fitted to, without counts and contexts, which no model
-        predicts.
-        """
+        r"""The data that models are fitted to, without counts and contexts."""
         data = super().get_training_data(filter_in_design)
         columns = data.observation_data
         if "mean" not in columns:

@@ -40,8 +40,7 @@ def _public(module: ModuleType, base: type) -> tuple[Any, ...]:
 
 
 def register() -> None:
-    r"""Register models, their fits, acquisition functions and generators; calling it again is
-    harmless.
+    r"""Register models, fits, acquisition functions and generators; repeating it is harmless.
 
     Example:
         >>> from ax.storage.botorch_modular_registry import MODEL_REGISTRY

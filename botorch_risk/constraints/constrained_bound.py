@@ -227,9 +227,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._smooth(values, self.slacks(X, "lower"), _FINE_BEND)
 
     def _smooth(self, value: Tensor, slacks: Tensor, spreads: float) -> Tensor:
-        r"""A value minus a penalty with a continuous gradient; the penalty is complete at a slack
-        of 0.
-        """
+        r"""A value minus a penalty with a continuous gradient, complete at a slack of 0."""
         bend = spreads * _per_point(self.spreads, slacks)
         missed = (bend - slacks).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
         bent = torch.where(missed < bend, missed.square() / (2 * bend), missed - bend / 2)

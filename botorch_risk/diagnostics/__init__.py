@@ -1,5 +1,4 @@
-r"""Check whether a model can be trusted: predictions of left-out rows, coverage, a picture and a
-verdict.
+r"""Check a model: predictions of left-out rows, their coverage, a picture and a verdict.
 
 `leave_one_out` only needs the model; `calibration` also needs the function, as in a simulation.
 """

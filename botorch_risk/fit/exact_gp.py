@@ -257,9 +257,10 @@ def maximize(
     options: Mapping[str, Any],
     compete: bool | ndarray = True,
 ) -> FitResult:
-    r"""Maximise an objective from its starts, or from the end of the previous fit. `starts` makes
-    the starts for the masked replicates. Replicates without competing explanations (`compete`, a
-    mask `R`) use them more rarely.
+    r"""Maximise an objective from its starts, or from the end of the previous fit.
+
+    `starts` makes the starts for the masked replicates. Replicates without competing explanations
+    (`compete`, a mask `R`) use them more rarely.
     """
     if previous is None:
         begun = starts(np.ones(len(objective.num_observed), dtype=bool))

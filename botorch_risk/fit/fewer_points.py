@@ -69,8 +69,7 @@ def sizes_of_first_fits(X: Tensor) -> list[int]:
 
 
 def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPParts:
-    r"""The parts of a model with a subset of the points; `extent` is the range of its inputs,
-    `R x d`.
+    r"""The parts of a model with a subset of the points, of inputs in the range `extent`.
 
     The choice depends on the inputs of the replicate alone.
     """
@@ -123,8 +122,9 @@ def distinct(starts: Starts, minima: Minima) -> Starts:
 
 
 def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
-    r"""Half the mean squared difference between targets `R x n` and those at the nearest inputs,
-    `R`. It is the variance of the noise plus that of the function between neighbours.
+    r"""Half the mean squared difference between targets `R x n` and nearest ones, `R`.
+
+    It is the variance of the noise plus that of the function between neighbours.
     """
     nearest = []
     for first in range(0, X.shape[-2], _ROWS):
@@ -140,9 +140,10 @@ def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
 def takes_function_for_noise(
     objective: MarginalLikelihoodObjective, starts: Starts, minima: Minima, between: ndarray
 ) -> ndarray:
-    r"""The replicates whose noise at the best minimum is too large, a mask `R`. On few points, a
-    fast-varying function looks like noise. The fit to all points then has to start elsewhere.
-    `between` is the variance between neighbours.
+    r"""The replicates whose noise at the best minimum is too large, a mask `R`.
+
+    On few points, a fast-varying function looks like noise. The fit to all points then has to start
+    elsewhere. `between` is the variance between neighbours.
     """
     doubtful = np.zeros(starts.num_replicates, dtype=bool)
     replicates = starts.rows % starts.num_replicates

@@ -176,9 +176,10 @@ def sites_of_spread(data: Readings, level: Tensor) -> Tensor:
 
 
 def pull_of_sites(noise_covariance: Tensor, data: Readings, sites: Tensor) -> Tensor:
-    r"""The `v` of observations `h` and their weights, from which a search for a mode begins. From a
-    flat start that is too low, Newton's method would need a step per factor of e. The sites of one
-    mode give a start close to the mode under another prior.
+    r"""The `v` of observations `h` and their weights, from which a search for a mode begins.
+
+    From a flat start that is too low, Newton's method would need a step per factor of e. The sites
+    of one mode give a start close to the mode under another prior.
     """
     target, weight = sites.unbind(1)
     root = weight.sqrt()

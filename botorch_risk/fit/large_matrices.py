@@ -86,8 +86,9 @@ def likelihood_of_large(
 
 
 class _Room(NamedTuple):
-    r"""Memory for matrices `rows x n x n`. The operating system provides it page by page, which
-    takes time.
+    r"""Memory for matrices `rows x n x n`.
+
+    The operating system provides it page by page, which takes time.
 
     Entries above the diagonal blocks are never read.
     """

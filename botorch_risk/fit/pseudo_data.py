@@ -1,7 +1,8 @@
-r"""The loss of UHE-BO: hyperparameters from points that no strategy chose. A strategy's data crowd
-where it expects high outcomes, and their likelihood describes that neighbourhood rather than the
-function. UHE-BO estimates the hyperparameters from random points of the whole domain instead, each
-with the outcome of the nearest observation:
+r"""The loss of UHE-BO: hyperparameters from points that no strategy chose.
+
+A strategy's data crowd where it expects high outcomes, and their likelihood describes that
+neighbourhood rather than the function. UHE-BO estimates the hyperparameters from random points of
+the whole domain instead, each with the outcome of the nearest observation:
 
     theta = argmax_theta [ log N(y' | mu_theta(x'), K_theta(x', x') + noise) + log p(theta) ]   (2)
 

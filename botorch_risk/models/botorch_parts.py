@@ -1,6 +1,7 @@
-r"""Convert BoTorch's environments and risk measures. They are accepted if they mean the same:
-perturbations or values of W with equal weights, and a measure of the same number of values. For
-everything else an error names the replacement.
+r"""Convert BoTorch's environments and risk measures.
+
+They are accepted if they mean the same: perturbations or values of W with equal weights, and a
+measure of the same number of values. For everything else an error names the replacement.
 """
 
 import warnings

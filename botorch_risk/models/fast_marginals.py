@@ -144,9 +144,7 @@ class FastMarginals(Model):
             self._has_warned = True
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FastMarginals:
-        r"""Skip the walk through all modules if nothing changes: BoTorch's analytic acquisition
-        functions call `to` at every evaluation.
-        """
+        r"""Skip the walk through all modules if nothing changes: BoTorch often calls `to`."""
         if self._predictors and all(each.is_left_by(fn) for each in self._predictors):
             return self
         moved: FastMarginals = super()._apply(fn, recurse)

@@ -142,9 +142,7 @@ def least_noise(model: Any) -> Tensor:
 
 
 def raised(noise: Tensor) -> Tensor:
-    r"""Noise variances in the units of a model, raised to the minimum for a Cholesky
-    factorisation.
-    """
+    r"""Noise variances in units of a model, raised to the minimum that a factor needs."""
     is_double = noise.dtype == torch.float64
     return noise.clamp_min(_FLOOR_OF_DOUBLE if is_double else min_fixed_noise.value(noise.dtype))
 

@@ -532,9 +532,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
 
 def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
-    r"""Called after a model that contains this one has loaded a state: observations are not part of
-    it.
-    """
+    r"""Observe again after a state was loaded, of which observations are no part."""
     if model.noise.fits_with_mean and not model.is_conditioned:
         model.refresh_noise()
 

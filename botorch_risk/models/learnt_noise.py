@@ -228,8 +228,8 @@ class LearntNoise(NoiseProcess):
     def at_mode(self, mean_model: Any, outcomes: RepeatedOutcomes) -> tuple[Mode, Tensor, Readings]:
         r"""The mode of the log noise variances given all readings, their prior and the readings.
 
-        All are in the units of the mean's targets and in double precision, `R x n`, `R x n x n`,
-        `R x n`. The mode is a function of the data and of the hyperparameters of both processes.
+        All are in the units of the mean's targets and in double precision, `R x n`, `R x n x n`, `R
+        x n`. The mode is a function of the data and of the hyperparameters of both processes.
         """
         readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
         constant = self.model.mean_module.constant.detach().double().reshape(-1)
@@ -241,8 +241,7 @@ class LearntNoise(NoiseProcess):
 
     @torch.no_grad()
     def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
-        r"""Replace the noise process's observations by those equivalent to all readings at its
-        mode.
+        r"""Give the noise process observations equivalent to all readings at its mode.
 
         At the mode `z`, the likelihood acts like Gaussian observations `z + slope / weight` of
         variance `1 / weight`, where the weight is its expected curvature.
@@ -344,9 +343,7 @@ def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> Non
 
 
 def _typical_level(outcomes: RepeatedOutcomes) -> Tensor:
-    r"""A log noise variance in the absence of repeats, from the spread of the means;
-    `... x 1 x 1`.
-    """
+    r"""A log noise variance from the spread of the means, without repeats; `... x 1 x 1`."""
     observed = outcomes.counts > 0
     count = observed.sum(dim=-2, keepdim=True)
     zeros = torch.zeros_like(outcomes.means)

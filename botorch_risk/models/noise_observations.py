@@ -126,9 +126,7 @@ def _resolution(
     informs: Tensor,
     floor: float | None,
 ) -> Tensor:
-    r"""The smallest sample variance that the data of each replicate resolve,
-    `batch_shape x 1 x 1`.
-    """
+    r"""The smallest sample variance that the data resolve, `batch_shape x 1 x 1`."""
     infinite = torch.full_like(variances, torch.inf)
     resolution = variances.where(positive, infinite).amin(dim=-2, keepdim=True)
     observed = outcomes.counts > 0

@@ -51,9 +51,7 @@ def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
 
 
 def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:
-    r"""The model of one outcome, and its index in that model; outcomes are counted over a whole
-    list.
-    """
+    r"""The model of one outcome, counted over a whole list, and its index in that model."""
     check_outcomes([outcome], model.num_outputs)
     if not isinstance(model, ModelList):
         return model, outcome

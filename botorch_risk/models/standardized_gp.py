@@ -54,8 +54,9 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
 def _built_on_host(
     X: Tensor, Y: Tensor, input_transform: transforms.InputTransform | None = None
 ) -> SingleTaskGP:
-    r"""Build the model on the host, whose checks do not wait, and move it to the device of the
-    data. BoTorch looks at the data and uploads each parameter separately: 21 waits instead of one.
+    r"""Build the model on the host, whose checks do not wait, and move it to the device.
+
+    BoTorch looks at the data and uploads each parameter separately: 21 waits instead of one.
     """
     seen = X
     if input_transform is not None:

@@ -126,9 +126,7 @@ _QUIET, _SCATTERED = 1e-6, 1e-2
 
 
 def _warn_of_copies_everywhere(model: Any) -> None:
-    r"""Warn if repeats hardly differ although a model of single readings finds noise in the
-    means.
-    """
+    r"""Warn if repeats hardly differ although single readings show noise in the means."""
     outcomes = model._outcomes
     repeated = outcomes.counts > 1
     spread = outcomes.variances.where(repeated, 0.0).amax(dim=-2)

@@ -112,8 +112,9 @@ def alternate(
     scale: Scale,
     max_iterations: int,
 ) -> tuple[ndarray, ndarray]:
-    r"""Maximise alternately over discrete and continuous columns, from each start separately. As in
-    `optimize_acqf_mixed_alternating`: move to the best neighbour while one is better, take
+    r"""Maximise alternately over discrete and continuous columns, from each start separately.
+
+    As in `optimize_acqf_mixed_alternating`: move to the best neighbour while one is better, take
     quasi-Newton steps over the continuous columns, and repeat until neither improves. `starts` are
     search points, `R x S x d`.
 

@@ -31,9 +31,7 @@ class DiscreteColumns:
         return list(self.values)
 
     def indexed(self, points: ndarray) -> ndarray:
-        r"""Search points from uniform numbers `... x d` in [0, 1): all values are equally
-        probable.
-        """
+        r"""Search points, all equally probable, from uniform numbers `... x d` in [0, 1)."""
         points = points.copy()
         for column, values in self.values.items():
             index = np.floor(points[..., column] * len(values))

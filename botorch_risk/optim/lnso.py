@@ -270,9 +270,7 @@ class _Training:
     learning_rate: float
 
     def __call__(self, network: _Networks, centre: Tensor, step: int, moved: Tensor) -> _Networks:
-        r"""Networks for balls round `R x S x d_x`, refitted from the present ones if the ball has
-        moved.
-        """
+        r"""Networks for balls round `R x S x d_x`, refitted if the ball has moved."""
         # Replicates with fewer balls to fit are padded by some that stay.
         index = moved.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
         index = index[:, : int(moved.sum(dim=-1).max())]  # R x k

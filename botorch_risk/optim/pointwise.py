@@ -54,8 +54,7 @@ class Packing:
 
 
 class PointwiseEvaluator:
-    r"""A common interface to acquisition functions with and without `evaluate`, in chunks of
-    bounded size.
+    r"""Evaluate acquisition functions with and without `evaluate` alike, in bounded chunks.
 
     Args:
         acqf: The acquisition function.

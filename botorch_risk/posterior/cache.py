@@ -83,9 +83,7 @@ class ModelState:
         return state
 
     def is_current(self) -> bool:
-        r"""Whether nothing was written to or replaced since; always true while `torch.compile`
-        traces.
-        """
+        r"""Whether nothing was written to or replaced since; true while `torch.compile` traces."""
         if torch.compiler.is_compiling():
             return True
         if is_known(self.name):

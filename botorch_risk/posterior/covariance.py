@@ -38,9 +38,7 @@ class DenseCovariance:
         return self.rows(every, every)
 
     def rows(self, replicates: slice, rows: slice) -> Tensor:
-        r"""A subset of the rows of some replicates, as a view; the rows before them are updated
-        too.
-        """
+        r"""Rows of some replicates as a view; the rows before them are updated too."""
         batch, size, _ = self._matrix.shape
         stop = rows.indices(size)[1]
         for r in range(*replicates.indices(batch)):

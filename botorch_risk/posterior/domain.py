@@ -214,9 +214,10 @@ class DomainPosterior:
     def hallucinate(
         self, X: Tensor, noise: Tensor, index: Tensor | None = None, within: Tensor | None = None
     ) -> None:
-        r"""Condition on the posterior mean at a point, which shrinks the variance only. Used for
-        greedy choices of a batch. `observe` uses the units of the data for the noise, this method
-        the units of `variance`; it refuses what `observe_at` refuses.
+        r"""Condition on the posterior mean at a point, which shrinks the variance only.
+
+        Used for greedy choices of a batch. `observe` uses the units of the data for the noise, this
+        method the units of `variance`; it refuses what `observe_at` refuses.
 
         Args:
             X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.

@@ -197,8 +197,7 @@ class ProductMarginals:
         return value, pull_back(sensitivity, Z, factors.train_X).div_(factors.lengthscale)
 
     def explained_with(self, X: Tensor, columns: Tensor) -> tuple[Tensor, Tensor] | None:
-        r"""The parts of the pairs' variance, and of their covariance with others, that the data
-        explain.
+        r"""The parts of the pairs' variances and covariances that the data explain.
 
         Both in units of the prior variance, differentiable in the decisions.
 
@@ -374,6 +373,7 @@ class _QuadraticForms(torch.autograd.Function):
 
 def _products(coordinates: Tensor) -> Tensor | None:
     r"""Products of pairs of coordinates, doubled off the diagonal; `None` if there are too many.
+
     They turn a quadratic form into one matrix product with the upper triangle of its matrix.
     """
     rank = coordinates.shape[-1]

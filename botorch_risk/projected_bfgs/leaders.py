@@ -1,6 +1,7 @@
-r"""Decide which rows of a group of minimisations can still end lowest. With many starts of one
-function only the lowest end matters. A multi-start spends most evaluations on starts that approach
-another start's minimum or end above it.
+r"""Decide which rows of a group of minimisations can still end lowest.
+
+With many starts of one function only the lowest end matters. A multi-start spends most evaluations
+on starts that approach another start's minimum or end above it.
 """
 
 from __future__ import annotations
@@ -56,8 +57,7 @@ class Leaders:
     def overtake(
         self, group: Array, x: Array, value: Array, gradient: Array, promise: Array, error: Array
     ) -> Array:
-        r"""Compare rows with the lowest of their group, and return those that will hardly end
-        lower.
+        r"""The rows that will hardly end lower than the lowest of their group.
 
         Args:
             group: The group of each, `rows`, from 0 on.

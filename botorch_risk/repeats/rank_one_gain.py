@@ -148,9 +148,7 @@ class RankOneGain:
 
 
 def _with_own(compared: Tensor, own: Tensor) -> Tensor:
-    r"""Values of the compared points `B x a`, then those of each point itself:
-    `B x m x (a + 1)`.
-    """
+    r"""Values of the compared points `B x a` and of each point: `B x m x (a + 1)`."""
     return _with_own_column(compared.unsqueeze(-2).expand(*own.shape, -1), own)
 
 
@@ -159,9 +157,7 @@ def _with_own_column(compared: Tensor, own: Tensor) -> Tensor:
 
 
 def _log_mean(at: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    r"""The logarithm of the mean of exp(at(Z)) over a standard normal Z, integrated around its
-    peak.
-    """
+    r"""The logarithm of the mean of exp(at(Z)), Z standard normal, by quadrature at its peak."""
     coarse = torch.arange(-_REACH, _REACH + 1).to(like)  # a step of 1 is exact for a wide peak
     wide = at(coarse) - coarse.square() / 2
     peak = coarse[wide.detach().argmax(dim=-1)].unsqueeze(-1)

@@ -94,8 +94,7 @@ def _tilted_to(rows: Tensor, centre: Tensor, radius: float) -> Tensor:
 
 
 def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
-    r"""The distribution with the smallest expectation within a chi-square divergence of the
-    weights.
+    r"""The distribution of the smallest expectation within a chi-square divergence.
 
         argmin_q {sum_j q_j values_j : sum_j (q_j - weights_j)^2 / weights_j <= radius}
         = weights max(threshold - values, 0), normalised

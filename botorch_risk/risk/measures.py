@@ -155,8 +155,9 @@ class PickingRiskMeasure(RiskMeasure, ABC):
 def _of_finite_rows(
     function: Callable[..., tuple[Tensor, ...]], *values: Tensor
 ) -> tuple[Tensor, ...]:
-    r"""Results of the rows whose values are all finite, NaN for the others. If looking at values is
-    not allowed, there is no error if no row is finite.
+    r"""Results of the rows whose values are all finite, NaN for the others.
+
+    If looking at values is not allowed, there is no error if no row is finite.
     """
     if not may_look(values[0]):
         finite = _are_finite(*values)
@@ -227,8 +228,9 @@ def _name(weights: Tensor) -> tuple[object, ...]:
 def _ascending(
     values: Tensor, weights: Tensor, level: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    r"""The lowest values in ascending order, enough to exceed a level. If all rows share their
-    weights these are few, and on a CPU finding them is faster than sorting.
+    r"""The lowest values in ascending order, enough to exceed a level.
+
+    If all rows share their weights these are few, and on a CPU finding them is faster than sorting.
 
     Returns:
         The values and their indices, `... x k`; their weights and the cumulative weights, in
@@ -266,9 +268,7 @@ class Expectation(RiskMeasure):
 
 
 def check_level(risk_level: float) -> None:
-    r"""Raise ValueError unless the level is in (0, 1), and warn if it looks like BoTorch's
-    alpha.
-    """
+    r"""Raise ValueError unless a level is in (0, 1); warn if it looks like BoTorch's alpha."""
     check_probability(risk_level=risk_level)
     if risk_level > 0.5:
         _warn_of_alpha(float(risk_level))

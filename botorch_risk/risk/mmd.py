@@ -135,9 +135,7 @@ class _Ball:
         return worst
 
     def _shared_about(self, reference: Tensor) -> tuple[Tensor, BallRows]:
-        r"""Rows in units of the radius relative to a reference, which only has to be near the
-        centres.
-        """
+        r"""Rows in units of the radius, relative to a reference near the centres."""
         shared = self._shared
         if shared is None or (shared[0] - reference).norm() > self.radius:
             rows = (self.root[self._rows] - reference.unsqueeze(-1)) / self.radius

@@ -58,8 +58,7 @@ class BallRows:
 
 @dataclass
 class BallProgram:
-    r"""One program per candidate; every field has one row per candidate, and finished ones are
-    dropped.
+    r"""One program per candidate, a row in every field; finished ones are dropped.
 
     Args:
         costs: c, `b x n_w`, from 0 to 1.
@@ -320,8 +319,7 @@ def quotient(u: Tensor, v: Tensor) -> Tensor:
 
 
 def inverse_step(v: Tensor, direction: Tensor) -> Tensor:
-    r"""One over the largest `a` with `v + a direction` in the cone, `b`; <= 0 if every `a` is
-    allowed.
+    r"""One over the largest `a` with `v + a direction` in the cone, `b`; <= 0 without limit.
 
     The largest root y of `det(y v + direction) = 0`.
     """

@@ -99,9 +99,7 @@ class TotalVariationBall(Ball):
     half_convention: bool = False
 
     def importance(self, weights: Tensor) -> Tensor:
-        r"""The probability that may move goes to the worst value; if there are several, to any of
-        them.
-        """
+        r"""Move the probability that may move to the worst values, any of them."""
         moved = min(1.0, self.radius if self.half_convention else self.radius / 2)
         return (1 - moved) * weights + moved / weights.shape[-1]
 

@@ -34,8 +34,9 @@ from botorch_risk.strategies.strategy import Strategy
 
 @dataclass(frozen=True)
 class MeasuredBox:
-    r"""Decisions of a box, with the number of readings in one extra, last column. Only observations
-    count: a missing reading is NaN among the outcomes.
+    r"""Decisions of a box, with the number of readings in one extra, last column.
+
+    Only observations count: a missing reading is NaN among the outcomes.
 
     Args:
         box: The decisions.
@@ -243,9 +244,7 @@ class AdaptiveRepeats(Method):
             )
 
     def group_by(self, history: History) -> Tensor:
-        r"""All replicates form one batch: rows that a replicate lacks have no weight in its
-        model.
-        """
+        r"""All replicates form one batch; rows that a replicate lacks have no weight."""
         return torch.zeros(len(history.seeds), 1)
 
     @property

@@ -68,8 +68,9 @@ def least_certain(turn: Turn, X: Tensor) -> Tensor:
 
 
 def select_least_certain_value(model: Any, environment: Environment, X: Tensor) -> Tensor:
-    r"""The value with the largest sum of `sigma(x, w) / spread` over the outcomes. The spread is
-    the standard deviation of the observations.
+    r"""The value with the largest sum of `sigma(x, w) / spread` over the outcomes.
+
+    The spread is the standard deviation of the observations.
 
     Args:
         model: Of (x, w).

@@ -227,9 +227,7 @@ class EnvironmentRisk(Method):
         return predict_risks([belief], X)
 
     def regret(self, view: View) -> Tensor:
-        r"""Compare the recommendation with the decisions of the largest upper bounds, and with
-        random ones.
-        """
+        r"""Compare the recommendation with decisions of large upper bounds and random ones."""
         bound = view.belief
         if not isinstance(bound, RiskUpperConfidenceBound):
             raise UnsupportedError(

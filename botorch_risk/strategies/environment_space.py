@@ -129,8 +129,9 @@ class EnvironmentSpace:
         return replace(self, environment=environment.some(index))
 
     def environment_at(self, rows: Tensor, seeds: Sequence[int]) -> Any:
-        r"""The distribution of W, learnt from rows `R x n x d` if necessary. A context counts if
-        its row was evaluated, even if the evaluation failed.
+        r"""The distribution of W, learnt from rows `R x n x d` if necessary.
+
+        A context counts if its row was evaluated, even if the evaluation failed.
         """
         if not self.is_learnt:
             return self.environment
@@ -174,9 +175,7 @@ class EnvironmentSpace:
         return self.inputs(asked) if self.w_is_chosen else asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        r"""Pairs; perturbed decisions, which come in the order of asking, are completed with the
-        decisions.
-        """
+        r"""Pairs; perturbed decisions, in the order of asking, are completed with the decisions."""
         if self.perturbs:
             rows = asked()
             decisions = rows[:, : X.shape[1], : self.bounds.shape[-1]]

@@ -128,8 +128,9 @@ def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_value_rule(arguments: dict[str, Any]) -> dict[str, Any]:
-    r"""The arguments of a strategy, with the rule that chose w before there were others. If w is
-    not chosen, the rule has no effect and is today's.
+    r"""The arguments of a strategy, with the rule that chose w before there were others.
+
+    If w is not chosen, the rule has no effect and is today's.
     """
 
     def within(part: Any, rule: str) -> Any:

@@ -79,9 +79,7 @@ class ReadingOfClasses:
 
     @property
     def _width(self) -> float:
-        r"""The squared width of the interval outside of which a normal risk lies on one side with
-        confidence.
-        """
+        r"""How many standard deviations from a level a normal risk is on one side of it."""
         confidence = torch.tensor(self.confidence, dtype=torch.double)
         return float(torch.special.ndtri(confidence))
 

@@ -128,9 +128,7 @@ class View:
 
     @cached_property
     def complete(self) -> tuple[Tensor, Tensor]:
-        r"""The rows with an outcome, `R x n x d`, and the repeats of the first outcome,
-        `R x n x k`.
-        """
+        r"""Rows with an outcome, `R x n x d`, and repeats of the first outcome, `R x n x k`."""
         return self.history.complete()
 
     @property
@@ -164,8 +162,9 @@ class View:
         return vars(self).get("belief", self.previous)
 
     def fit(self, name: str, model: Any, fit: Callable[..., FitResult] | None = None) -> bool:
-        r"""Fit a model to all data so far, from the end of the previous belief's fit. A method that
-        `keeps_fits` has this end in its state; other methods fit from the defaults.
+        r"""Fit a model to all data so far, from the end of the previous belief's fit.
+
+        A method that `keeps_fits` has this end in its state; other methods fit from the defaults.
 
         Args:
             name: The name of the model among the method's models.

@@ -167,8 +167,7 @@ def values_of(frame: Any, name: str) -> Iterable[tuple[Any, Any, bool]]:
 
 
 def check_names(frame: Any, expected: Sequence[str], allowed: Sequence[str] = ()) -> None:
-    r"""Raise an error unless a DataFrame has all expected columns and, apart from allowed ones, no
-    others.
+    r"""Raise an error unless a DataFrame has all expected columns and no unknown ones.
 
     Raises:
         InputDataError: If a name is missing, unknown or duplicated.

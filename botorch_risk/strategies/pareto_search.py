@@ -143,10 +143,11 @@ class ObjectiveRisksRecipe:
 
 @dataclass(frozen=True)
 class ParetoSearch(Method):
-    r"""Recommends the evaluated decisions that are Pareto optimal in the risks of the mean. A
-    decision that was evaluated several times counts once. With constraints, the decisions are those
-    that meet them with confidence; if no decision does, it is the one whose worst bound misses
-    least, in standard deviations of the outcome, and a warning says so.
+    r"""Recommends the evaluated decisions that are Pareto optimal in the risks of the mean.
+
+    A decision that was evaluated several times counts once. With constraints, the decisions are
+    those that meet them with confidence; if no decision does, it is the one whose worst bound
+    misses least, in standard deviations of the outcome, and a warning says so.
 
     Args:
         search: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.

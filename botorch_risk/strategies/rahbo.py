@@ -204,9 +204,7 @@ class MeanVarianceSearch(Method):
         return Prediction(outcome, noise, None if self.known_noise else (lower, upper))
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
-        r"""Mean minus weighted variance, between bounds that are valid if those of both processes
-        are.
-        """
+        r"""Mean minus weighted variance, with bounds that hold if those of both processes do."""
         weights = replace(self.weights, beta=INTERVAL_BETA, noise_beta=INTERVAL_BETA)
         bound, inputs = weights.lower(view.belief), view.space.unit(X)
         with torch.no_grad():

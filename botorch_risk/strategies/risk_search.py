@@ -54,10 +54,11 @@ Reduce = Callable[..., tuple[Model, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class MonteCarloDecision:
-    r"""The decision that maximises a BoTorch acquisition function on risks. It works replicate by
-    replicate: each has its own model, with hyperparameters from the batched fit, and its own call
-    of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box with integers or categories),
-    with the number of restarts and raw samples of the method.
+    r"""The decision that maximises a BoTorch acquisition function on risks.
+
+    It works replicate by replicate: each has its own model, with hyperparameters from the batched
+    fit, and its own call of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box with
+    integers or categories), with the number of restarts and raw samples of the method.
 
     Args:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the

@@ -135,8 +135,10 @@ _ROUNDING = 1e-6
 
 @runtime_checkable
 class Space(Protocol):
-    r"""The interface of a space. A row of the history has the decision in the first columns, then
-    the columns that the space adds. Decisions are in the units of `bounds`.
+    r"""The interface of a space.
+
+    A row of the history has the decision in the first columns, then the columns that the space
+    adds. Decisions are in the units of `bounds`.
 
     Example:
         >>> from botorch_risk.strategies import RandomPoints, Strategy

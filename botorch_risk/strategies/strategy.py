@@ -192,9 +192,10 @@ class Strategy:
         self._commit(history, state, views)
 
     def add_readings(self, rows: Sequence[int], Y: Tensor) -> None:
-        r"""Record further readings of rows that `tell` has received; no round passes. The data are
-        as if the readings had come with the first ones. States and records of the rounds since then
-        are kept. `ask` chooses again.
+        r"""Record further readings of rows that `tell` has received; no round passes.
+
+        The data are as if the readings had come with the first ones. States and records of the
+        rounds since then are kept. `ask` chooses again.
 
         Args:
             rows: Rows of the history, each once.

@@ -189,11 +189,12 @@ class TableSearch:
         return self.ranking(1)[0]
 
     def ranking(self, num: int | None = None) -> list[RankedCondition]:
-        r"""Conditions by their expected risk, best first; at most the 48 that may be best. Risks
-        and intervals exclude the noise of a reading. They come from samples of the outcomes under
-        hyperparameters drawn around their maximum. `bench/studies/reaction_tables` reports the
-        coverage of the intervals of recommended conditions on tables of reactions, and where it is
-        lowest.
+        r"""Conditions by their expected risk, best first; at most the 48 that may be best.
+
+        Risks and intervals exclude the noise of a reading. They come from samples of the outcomes
+        under hyperparameters drawn around their maximum. `bench/studies/reaction_tables` reports
+        the coverage of the intervals of recommended conditions on tables of reactions, and where it
+        is lowest.
 
         Args:
             num: The number of conditions; all by default.

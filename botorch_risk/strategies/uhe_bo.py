@@ -85,9 +85,7 @@ class RandomOrAcquire(Method):
         return self.inner.keeps_fits
 
     def believe(self, view: View) -> tuple[list[int], View | None]:
-        r"""The replicates without a random point in this turn, and the inner method's view of
-        them.
-        """
+        r"""The replicates without a random point in this turn, and the inner method's view."""
         chosen = self.chosen(view, view.round) != RANDOM
         if view.round != self._start(view.round):
             chosen = torch.ones_like(chosen)  # Alg. 1, line 11
@@ -128,9 +126,7 @@ class RandomOrAcquire(Method):
         return self.inner.recommend(view.of(everyone, self.inner))
 
     def predict(self, view: View, X: Tensor) -> Prediction:
-        r"""Predict by the model of the inner method; if a random point is due, it is fitted for
-        this.
-        """
+        r"""Predict by the model of the inner method, fitted for this if a random point is due."""
         everyone = list(range(len(view.seeds)))
         replicates, inner = view.belief
         if inner is None or replicates != everyone:

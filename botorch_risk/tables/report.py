@@ -46,9 +46,10 @@ def report_risks(
     generator: Generator,
     level: float = 0.95,
 ) -> RiskReport:
-    r"""Risks with intervals, and the probability that each is the largest. They come from samples
-    of the outcomes over W, under hyperparameters drawn around their maximum. The probabilities
-    linearise the risks in the outcomes.
+    r"""Risks with intervals, and the probability that each is the largest.
+
+    They come from samples of the outcomes over W, under hyperparameters drawn around their maximum.
+    The probabilities linearise the risks in the outcomes.
 
     Args:
         readings: The readings of one replicate.

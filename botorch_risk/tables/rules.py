@@ -230,8 +230,7 @@ def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tenso
 
 
 def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
-    r"""At the largest bound, the least certain of the lacing contexts, or of all contexts if none
-    of those is free.
+    r"""At the largest bound, the least certain of the lacing contexts, or of all free ones.
 
     For the share above a threshold these are the contexts whose bounds enclose it.
     """

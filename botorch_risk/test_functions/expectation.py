@@ -66,6 +66,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
         r"""The expectation to six digits, or another measure of risk, differentiable in `X`.
+
         Another measure uses the points of `environment`, and is less exact.
 
         Raises:
@@ -101,9 +102,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
         return risk(self._evaluate_true(inputs), weights)
 
     def _expectation(self, X: Tensor) -> Tensor:
-        r"""The expectation at `m x d_x` in float64, by the method that gives six digits for this
-        problem.
-        """
+        r"""The expectation at `m x d_x` in float64, to six digits."""
         return self._measure(X, lambda values, weights: (values * weights).sum(dim=-1))
 
 

@@ -1,6 +1,4 @@
-r"""The description of a campaign: experiments x settings x strategies x seeds, as a file or in
-Python.
-"""
+r"""Describe a campaign, experiments x settings x strategies x seeds, in a file or Python."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-r"""Engines that run the blocks of a campaign: in this process, on its cores, on Dask, through
-SLURM.
-"""
+r"""Run the blocks of a campaign: in this process, on its cores, on Dask, through SLURM."""
 
 import ipaddress
 import multiprocessing

@@ -1,5 +1,6 @@
-r"""The campaign behind this folder's README. The paper has five seeds; where a run is cheap there
-are more, of which they are the first.
+r"""The campaign behind this folder's README.
+
+The paper has five seeds; where a run is cheap there are more, of which they are the first.
 """
 
 from botorch_risk_bench.campaigns import Campaign, Series

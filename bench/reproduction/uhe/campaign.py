@@ -1,5 +1,6 @@
-r"""The campaign behind this folder's tables: what needs no extra. The paper has ten seeds, which
-are the first.
+r"""The campaign behind this folder's tables: what needs no extra.
+
+The paper has ten seeds, which are the first.
 """
 
 from botorch_risk_bench.campaigns import Campaign, Series

@@ -1,5 +1,4 @@
-r"""Makes the tables of real data that `TabularProblem` reads, from data that come with scikit-learn
-and with this package.
+r"""Make the tables that `TabularProblem` reads, from data of scikit-learn and this package.
 
 python -m bench.studies.open_benchmark.make_tables [NAME ...] [--to FOLDER]
 

@@ -1,5 +1,4 @@
-r"""The amount by which a sample reduces variances down to a target: Eq. (3) of TRUVAR, without
-cancellation.
+r"""By how much a sample reduces variances down to a target: Eq. (3) of TRUVAR.
 
     max(beta s^2, eta^2) - max(beta (s^2 - D), eta^2) = beta min(max(s^2 - eta^2 / beta, 0), D)
 
