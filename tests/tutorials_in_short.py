@@ -64,4 +64,5 @@ SHORT = {
         ("seeds = range(5)", "seeds = range(1)"),
         ("num_plates = 6", "num_plates = 1"),
     ],
+    "12": [("num_rounds = 50", "num_rounds = 4")],
 }
