@@ -1,0 +1,159 @@
+r"""Replay stored rounds of `risk_search` and look at the regret that the model allows.
+
+OMP_NUM_THREADS=1 python -m bench.studies.stopping.replay STORE
+    [--pairs 60] [--results results/stopping]
+
+The store is that of `bench.studies.open_benchmark.default_pairs`, w chosen. It resumes, and prints
+the tables of the README. The first pairs of a random order are played.
+"""
+
+import argparse
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from botorch_risk_bench.campaigns.store import CampaignStore
+from botorch_risk_bench.experiments.problem import decision_bounds
+from botorch_risk_bench.metrics import binomial_interval
+from torch import Tensor
+
+from bench.reproduction.tables import table
+from bench.studies import stored_rows
+from bench.studies.open_benchmark.default_pairs import FIRST_SEED, NUM_SEEDS, WITHOUT_MMD
+from bench.studies.open_benchmark.experiments import EXPERIMENTS
+
+LABEL, LOOKS, DELTA = "chosen", (5, 10, 15, 20, 25, 30), 0.05
+SHARES = (0.3, 0.1, 0.03)  # epsilon, in median regrets of the first recommendation
+FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0)  # of the gap: the remedy
+LEVELS = (0.5, 0.8, 0.95, 1 - DELTA / len(LOOKS))
+EXPERIMENT = {each.name: each for each in EXPERIMENTS}
+
+
+def pairs() -> list[str]:
+    return random.Random(2).sample(WITHOUT_MMD, len(WITHOUT_MMD))
+
+
+def replay(store: CampaignStore, pair: str) -> dict[str, Any]:
+    r"""Quantiles of the regret under the model at each look, and the regret, `looks x R`."""
+    seeds = list(range(FIRST_SEED, FIRST_SEED + NUM_SEEDS))
+    experiment = EXPERIMENT[pair]
+    problem = experiment.problem_of(seeds)
+    assert experiment.optimal_value is not None
+    best = float(experiment.optimal_value(problem))
+    strategy = experiment.build(LABEL, decision_bounds(problem), seeds)
+    query = (
+        "SELECT round, X, Y, recommended_objective FROM rounds "
+        "WHERE experiment = ? AND strategy = ? ORDER BY round, seed"
+    )
+    rows = [(t, *map(json.loads, rest)) for t, *rest in store.select(query, pair, LABEL)]
+    found: dict[str, list[Any]] = {"quantiles": [], "expected": [], "regret": []}
+    for t in range(LOOKS[-1] + 1):
+        X, Y, values = (
+            torch.tensor([row[column] for row in rows if row[0] == t], dtype=torch.double)
+            for column in (1, 2, 3)
+        )
+        strategy.tell(X, Y)
+        if t == 0:
+            found["first"] = (best - values).tolist()
+        if t in LOOKS:
+            levels = torch.tensor(LEVELS, dtype=torch.double)
+            for _, view in strategy.views:  # all seeds have equally many outcomes
+                samples = strategy.method.regret(view)
+            found["quantiles"].append(samples.quantile(levels, dim=-1).tolist())
+            found["expected"].append(samples.mean(dim=-1).tolist())
+            found["regret"].append((best - values).tolist())
+    return {"pair": pair, **found}
+
+
+def rows_of(store: CampaignStore, names: list[str]) -> Iterator[dict[str, Any]]:
+    yield from (replay(store, name) for name in names)
+
+
+def first_stop(gap: Tensor, epsilon: Tensor) -> Tensor:
+    r"""The look at which each run stops, `len(LOOKS)` for never, of gaps `looks x R`."""
+    enough = gap <= epsilon
+    return enough.int().argmax(dim=0).where(enough.any(dim=0), len(LOOKS))
+
+
+def stops(rows: list[dict[str, Any]], share: float, factor: float) -> tuple[int, int, Tensor]:
+    r"""How many runs stopped, how many of these exceed epsilon, and the look of each run."""
+    wrong, looks = 0, []
+    for row in rows:
+        gap = factor * torch.tensor(row["quantiles"], dtype=torch.double)[:, -1]
+        regret = torch.tensor(row["regret"], dtype=torch.double)
+        epsilon = share * torch.tensor(row["first"], dtype=torch.double).median()
+        look = first_stop(gap, epsilon)
+        stopped = look < len(LOOKS)
+        at = regret.gather(0, look.clamp_max(len(LOOKS) - 1).unsqueeze(0)).squeeze(0)
+        wrong += int((stopped & (at > epsilon)).sum())
+        looks.append(look)
+    every = torch.cat(looks)
+    return int((every < len(LOOKS)).sum()), wrong, every
+
+
+def coverage(rows: list[dict[str, Any]]) -> str:
+    r"""How often quantiles of the regret held it, by the round of the look."""
+    cells = []
+    for index, t in enumerate(LOOKS):
+        cells.append([str(t)])
+        for level in range(len(LEVELS)):
+            held = [
+                torch.tensor(row["regret"][index]) <= torch.tensor(row["quantiles"][index][level])
+                for row in rows
+            ]
+            cells[-1].append(f"{torch.cat(held).double().mean():.3f}")
+    return table(["round", *(f"{each:.3f}" for each in LEVELS)], cells)
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    r"""Stops and errors of the rule; then with the gap widened by a factor found on half."""
+    known, judged = rows[::2], rows[1::2]
+    cells = []
+    for share in SHARES:
+        for name, some, factors in (("all", rows, FACTORS[:1]), ("judged", judged, FACTORS)):
+            for factor in factors:
+                number, wrong, looks = stops(some, share, factor)
+                low, high = binomial_interval(wrong, number) if number else (0.0, 1.0)
+                rounds = torch.tensor([*LOOKS, LOOKS[-1]])[looks].double()
+                error = f"{wrong / max(number, 1):.3f} ({low:.3f} to {high:.3f})"
+                saved = f"{LOOKS[-1] - rounds.median():.0f}, {LOOKS[-1] - rounds.mean():.1f}"
+                count = f"{number} of {len(looks)}"
+                cells.append([str(share), name, str(factor), count, error, saved])
+    chosen = {share: calibrated(known, share) for share in SHARES}
+    header = ["epsilon", "pairs", "factor", "stops", "exceed epsilon", "rounds saved"]
+    return f"{table(header, cells)}\nFactors by the other half: {chosen}"
+
+
+def calibrated(rows: list[dict[str, Any]], share: float) -> float:
+    r"""The smallest factor with which at most delta of the stops are wrong."""
+    for factor in FACTORS:
+        number, wrong, _ = stops(rows, share, factor)
+        if wrong <= DELTA * number:
+            return factor
+    return float("inf")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--results", type=Path, default=Path("results/stopping"))
+    arguments = parser.parse_args()
+    path = arguments.results / "replay.jsonl"
+    names = [(name,) for name in pairs()[: arguments.pairs]]
+    missing = [name for (name,) in stored_rows.missing_cases(path, ("pair",), names)]
+    with CampaignStore(arguments.store) as store:
+        for number in stored_rows.append(path, rows_of(store, missing)):
+            print(f"{number} of {len(missing)}", flush=True)
+    rows = stored_rows.read(path)
+    print(f"{coverage(rows)}\n\n{summary(rows)}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    main()
