@@ -228,8 +228,8 @@ class LearntNoise(NoiseProcess):
     def at_mode(self, mean_model: Any, outcomes: RepeatedOutcomes) -> tuple[Mode, Tensor, Readings]:
         r"""The mode of the log noise variances given all readings, their prior and the readings.
 
-        All are in the units of the mean's targets and in double precision, `R x n`, `R x n x n`, `R
-        x n`. The mode is a function of the data and of the hyperparameters of both processes.
+        All are in the units of the mean's targets and in double precision, `R x n`, `R x n x n`,
+        `R x n`. The mode is a function of the data and of the hyperparameters of both processes.
         """
         readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
         constant = self.model.mean_module.constant.detach().double().reshape(-1)
