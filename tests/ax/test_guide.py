@@ -12,9 +12,8 @@ from tests.bench.campaign_files import ROOT
 # At the kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD, TABLE, PERTURBED, FOURTH, EXPLORING, BEST, CARDS, PARTS = re.findall(
-    r"```python\n(.*?)```", GUIDE, flags=re.DOTALL
-)
+BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+FIRST, SECOND, THIRD, TABLE, PERTURBED, FOURTH, RELIABLE, EXPLORING, BEST, CARDS, PARTS = BLOCKS
 
 
 def test_the_laboratory_takes_four_lines_beyond_plain_ax() -> None:
@@ -73,6 +72,12 @@ def test_a_level_set_takes_two_lines_beyond_plain_ax() -> None:
         for index, parameters in client.get_next_trials(max_trials=1).items():
             client.complete_trial(index, {"purity": parameters["heat"]})
     assert node_of(client, 5) == "level_set"
+
+
+def test_a_level_set_of_a_risk_takes_the_trials_of_a_context() -> None:
+    found: dict[str, Any] = {}
+    exec("from botorch_risk.risk import ConditionalValueAtRisk\n" + RELIABLE, found)
+    assert [node.name for node in found["strategy"]._nodes] == ["Sobol", "under_uncertain_context"]
 
 
 def test_random_exploration_takes_two_lines() -> None:
