@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from botorch_risk_bench.experiments.problem import decision_bounds
+from botorch_risk_bench.metrics import level_set_scores
 from torch import Tensor
 
 from bench.reproduction.tables import cell, table
@@ -133,9 +134,7 @@ def play(form: str, risk: str, method: str, num_seeds: int, rounds: int) -> dict
         if turn % EVERY:
             continue
         found = strategy.classify()
-        guess = found.probability >= 0.5
-        hits = (guess & task.above).sum(dim=-1)
-        f1.append((2 * hits / (guess.sum(dim=-1) + task.above.sum())).tolist())
+        f1.append(level_set_scores(found.probability >= 0.5, task.above).f1.tolist())
         mistaken = (found.high & ~task.above) | (found.low & task.above)
         wrong.append(mistaken.double().mean(dim=-1).tolist())
         classified.append((~found.unclassified).double().mean(dim=-1).tolist())

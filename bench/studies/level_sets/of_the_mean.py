@@ -14,12 +14,13 @@ from botorch.test_functions import Branin, Hartmann, Levy, SixHumpCamel
 from botorch.utils.transforms import unnormalize
 from botorch_risk_bench import baselines
 from botorch_risk_bench.baselines.domain_search import StraddleScore, take_best
+from botorch_risk_bench.metrics import level_set_scores
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from bench.reproduction.tables import cell, paired, table
 from bench.studies import stored_rows
-from bench.studies.level_sets.certified import rounds_to
+from bench.studies.level_sets.certified import NOISE, SHARE_ABOVE, rounds_to
 from bench.studies.level_sets.criteria import OF_A_POINT, OF_ALL_POINTS, Criterion
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.seeding import generators
@@ -33,8 +34,6 @@ FUNCTIONS = {
 }
 METHODS = ("truvar", "straddle", *OF_A_POINT, *OF_ALL_POINTS, "variance")
 NUM_POINTS = 512
-SHARE_ABOVE = 0.25
-NOISE = 0.1  # in standard deviations of the function over the list
 
 
 @dataclass(frozen=True)
@@ -85,9 +84,7 @@ def play(function: str, method: str, num_seeds: int, rounds: int) -> dict[str, A
         mean = torch.empty(num_seeds, NUM_POINTS, dtype=torch.double)
         for replicates, view in strategy.views:  # a search may end before the others
             mean[replicates] = view.belief.posterior.mean
-        guess = mean > task.level
-        hits = (guess & above).sum(dim=-1)
-        f1.append((2 * hits / (guess.sum(dim=-1) + above.sum())).tolist())
+        f1.append(level_set_scores(mean > task.level, above).f1.tolist())
     return {"function": function, "method": method, "f1": f1}
 
 
