@@ -149,7 +149,7 @@ def draw(results: Regrets, path: Path) -> None:
         figure.colorbar(
             image, ax=every, label="change in simple regret [%]", ticks=[-30, -10, -3, 0, 3, 10, 30]
         ).ax.minorticks_off()
-    seeds = len(next(iter(next(iter(results["ripples"].values())).values())))
+    seeds = len(next(iter(regret.values())))
     finish(
         figure,
         path,

@@ -18,7 +18,12 @@ from bench.reproduction.tables import Comparison
 from bench.studies.when_it_pays.experiments import EXPERIMENTS
 
 PAYS, DOES_NOT, UNDECIDED = "pays", "does not pay", "undecided"
-MARKERS = {PAYS: "o", DOES_NOT: "x", UNDECIDED: "."}
+MARKS: dict[str, dict[str, Any]] = {
+    PAYS: {"marker": "o"},
+    DOES_NOT: {"marker": "x"},
+    UNDECIDED: {"marker": "o", "markerfacecolor": "white"},
+}
+LINE: dict[str, Any] = {"linestyle": "none", "markersize": 6, "markeredgewidth": 1.4}
 MARGIN = 1.0  # a gain that counts: percent of the regret of a random decision
 BETTER = "#e6f4ea"  # the colour behind what is better than the reference
 NUM_RANDOM = 2**14
@@ -46,7 +51,7 @@ def counts(cells: Iterable[str]) -> str:
     r"""How often each verdict was given."""
     every = list(cells)
     found = Counter(each.rpartition(", ")[2] for each in every)
-    words = ", ".join(f"{word} {found[word]}" for word in MARKERS)
+    words = ", ".join(f"{word} {found[word]}" for word in MARKS)
     return f"{words}, of {len(every)}"
 
 
@@ -88,10 +93,10 @@ def draw_judged(
     )
     for place, value, word in zip(x, transform(mean), verdicts, strict=True):
         if word is not None:
-            axes.plot(place, value, MARKERS[word], color=color, markersize=6, mew=1.6)
+            axes.plot(place, value, color=color, zorder=3, **LINE, **MARKS[word])
 
 
 def explain_marks(axes: Any) -> None:
     r"""Entries of the legend for the marks."""
-    for word, marker in MARKERS.items():
-        axes.plot([], [], marker, color="0.2", markersize=6, mew=1.6, label=word)
+    for word, mark in MARKS.items():
+        axes.plot([], [], color="0.2", label=word, **LINE, **mark)
