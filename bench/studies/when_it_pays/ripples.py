@@ -3,10 +3,11 @@ r"""At which ripples and which budget UHE-BO pays."""
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import numpy as np
 import torch
 from botorch_risk_bench.metrics import paired_difference
 from botorch_risk_bench.reports.summary import regret_curves
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import SymLogNorm
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from bench.studies.when_it_pays.verdicts import (
     DOES_NOT,
     MARGIN,
     PAYS,
+    UNDECIDED,
     counts,
     judged,
     percent_of_random,
@@ -26,6 +28,8 @@ from bench.studies.when_it_pays.verdicts import (
 )
 
 BUDGETS = (10, 20, 40, 70, BUDGET)
+LARGEST, TICKS = 60, (-50, -20, -10, -5, -2, 0, 2, 5, 10, 20, 50)  # percent, of the colours
+PALE = 0.35
 SMALLEST = 1e-6  # of a regret, for its logarithm
 FAMILIES = {
     "ripples": {f"ripples-{k}": str(k) for k in FREQUENCIES},
@@ -44,7 +48,7 @@ def collected(results: Path) -> Regrets:
     for family, names in FAMILIES.items():
         for name, frequency in names.items():
             with records_of(results, name) as records:
-                if not records:
+                if not records or set(records[0].labels()) != set(ARMS):
                     continue
                 (store,) = records
                 problem: Any = DEFINITIONS[name].problem_of(store.identity["seeds"])
@@ -56,8 +60,9 @@ def collected(results: Path) -> Regrets:
     return every
 
 
-def shown_budgets(regret: dict[str, Tensor]) -> list[int]:
-    last = min(each.shape[-1] for each in regret.values()) - 1
+def shown_budgets(by_frequency: dict[str, dict[str, Tensor]]) -> list[int]:
+    lengths = [each.shape[-1] for regret in by_frequency.values() for each in regret.values()]
+    last = min(lengths) - 1
     return [budget for budget in BUDGETS if budget <= last]
 
 
@@ -65,7 +70,7 @@ def page(results: Regrets) -> list[str]:
     r"""Differences by budget, with how often each verdict was given, and where all end."""
     text = ["## Ripples and budget, UHE-BO\n"]
     for family, by_frequency in results.items():
-        budgets = shown_budgets(next(iter(by_frequency.values())))
+        budgets = shown_budgets(by_frequency)
         for suffix, priors in PRIORS.items():
             rows = [
                 [
@@ -113,47 +118,51 @@ def page(results: Regrets) -> list[str]:
 def draw(results: Regrets, path: Path) -> None:
     r"""A map a family and priors: what UHE-BO changes, by ripples and budget."""
     figure, every = panels(len(results) * len(PRIORS), columns=2, height=3.6)
-    norm = SymLogNorm(linthresh=1.0, vmin=-30, vmax=30)
-    image = None
-    for index, axes in enumerate(every):
-        family, suffix = list(results)[index // len(PRIORS)], list(PRIORS)[index % len(PRIORS)]
-        by_frequency = results[family]
-        budgets = shown_budgets(next(iter(by_frequency.values())))
-        means = torch.zeros(len(budgets), len(by_frequency))
-        for column, regret in enumerate(by_frequency.values()):
-            for row, budget in enumerate(budgets):
-                found = paired_difference(
-                    regret[f"UHE-BO{suffix}"][:, budget], regret[f"MAP{suffix}"][:, budget]
-                )
-                means[row, column] = found.mean
-                word = verdict(found, MARGIN)
-                axes.text(
-                    column,
-                    row,
-                    f"{found.mean:+.1f}" + {PAYS: "\npays", DOES_NOT: "\nno"}.get(word, ""),
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    fontweight="bold" if word == PAYS else "normal",
-                )
-        image = axes.imshow(
-            means, cmap=matplotlib.colormaps["RdBu_r"], norm=norm, aspect="auto", origin="lower"
-        )
-        axes.grid(visible=False)
-        axes.set_xticks(range(len(by_frequency)), by_frequency)
-        axes.set_yticks(range(len(budgets)), [str(each) for each in budgets])
-        axes.set(title=f"{TITLES[family]}, {PRIORS[suffix]}", xlabel="ripples from end to end")
-        if index % len(PRIORS) == 0:
-            axes.set_ylabel("evaluations")
-    if image is not None:
-        figure.colorbar(
-            image, ax=every, label="change in simple regret [%]", ticks=[-30, -10, -3, 0, 3, 10, 30]
-        ).ax.minorticks_off()
-    seeds = len(next(iter(regret.values())))
+    colors = ScalarMappable(SymLogNorm(linthresh=1.0, vmin=-LARGEST, vmax=LARGEST), "RdBu_r")
+    kinds = [(family, suffix) for family in results for suffix in PRIORS]
+    for axes, (family, suffix) in zip(every, kinds, strict=True):
+        draw_map(axes, results[family], suffix, colors)
+        axes.set_title(f"{TITLES[family]},\n{PRIORS[suffix]}", fontsize=10)
+        axes.set(xlabel="ripples from end to end", ylabel="evaluations")
+    bar = figure.colorbar(colors, ax=every, label="change in simple regret [%]", ticks=TICKS)
+    bar.ax.set_yticklabels([f"{each:+d}" if each else "0" for each in TICKS])
+    bar.ax.minorticks_off()
+    seeds = len(next(iter(next(iter(results[kinds[0][0]].values())).values())))
     finish(
         figure,
         path,
-        "When does UHE-BO pay? Simple regret less that of GP-UCB with the same model at its MAP; "
-        "blue: UHE-BO is better\n100 %: the regret of a random decision. "
-        f"Without a word: undecided. {seeds} paired seeds, Student-t, 95 %",
+        "When does UHE-BO pay? Simple regret less that of GP-UCB with the same model at its MAP\n"
+        f"100 %: the regret of a random decision. Blue: UHE-BO is better; pale, without a word: "
+        f"undecided; no: it does not pay\n{seeds} paired seeds, Student-t, 95 %",
     )
+
+
+def draw_map(
+    axes: Any, by_frequency: dict[str, dict[str, Tensor]], suffix: str, colors: ScalarMappable
+) -> None:
+    r"""A cell for each number of ripples and budget; undecided ones are pale."""
+    budgets = shown_budgets(by_frequency)
+    image = np.zeros((len(budgets), len(by_frequency), 4))
+    for column, regret in enumerate(by_frequency.values()):
+        for row, budget in enumerate(budgets):
+            ours, reference = (regret[f"{each}{suffix}"][:, budget] for each in ("UHE-BO", "MAP"))
+            found = paired_difference(ours, reference)
+            word = verdict(found, MARGIN)
+            alpha = PALE if word == UNDECIDED else 1.0
+            rgba = np.array(colors.to_rgba(found.mean.item()))
+            image[row, column] = [*(1 - alpha * (1 - rgba[:3])), 1.0]
+            shown = f"{found.mean.item():+.1f}".replace("-0.0", "0.0").replace("+0.0", "0.0")
+            axes.text(
+                column,
+                row,
+                shown + {PAYS: "\npays", DOES_NOT: "\nno"}.get(word, ""),
+                ha="center",
+                va="center",
+                fontsize=8,
+                fontweight="bold" if word == PAYS else "normal",
+                color="white" if image[row, column, :3].mean() < 0.45 else "black",
+            )
+    axes.imshow(image, aspect="auto", origin="lower")
+    axes.grid(visible=False)
+    axes.set_xticks(range(len(by_frequency)), by_frequency)
+    axes.set_yticks(range(len(budgets)), [str(each) for each in budgets])
