@@ -213,6 +213,7 @@ def _trips(name: str) -> ExperimentDefinition:
 
 FREQUENCIES = (0, 2, 4, 8, 12, 16, 32)  # ripples from end to end of each input
 DEPTH = 0.5  # of the ripples, relative to the trend
+DEEP = (4, 8, 16, 32)  # ripples that reach down to 0, as those of h1 do; see the README
 TREND_WIDTH = 0.25
 BUDGET = 100
 
@@ -226,10 +227,12 @@ class Ripples:
     Attributes:
         frequency: k, ripples from end to end of each input.
         centers: `R x 2`.
+        depth: Of the ripples, 1 where they reach down to 0.
     """
 
     frequency: int
     centers: Tensor
+    depth: float = DEPTH
 
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
@@ -238,7 +241,7 @@ class Ripples:
         offset = X - self.centers.to(X).unsqueeze(-2)
         trend = torch.exp(-offset.square().sum(dim=-1) / (2 * TREND_WIDTH**2))
         waves = (math.pi * self.frequency * offset).cos().square().mean(dim=-1)
-        return trend * (1 - DEPTH + DEPTH * waves)
+        return trend * (1 - self.depth + self.depth * waves)
 
     def sample_repeats(self, X: Tensor, num_repeats: int, streams: list[Generator]) -> Tensor:
         return self.objective(X).unsqueeze(-1).expand(*X.shape[:-1], num_repeats).clone()
@@ -249,6 +252,7 @@ class RipplesOfSeeds:
     r"""A place of the peak for each seed, a fifth of the range or more from the edges."""
 
     frequency: int
+    depth: float = DEPTH
     bounds = Ripples.bounds
 
     def of_seeds(self, seeds: Sequence[int]) -> Ripples:
@@ -256,7 +260,7 @@ class RipplesOfSeeds:
             torch.rand(2, generator=each, dtype=torch.double)
             for each in generators(seeds, "centre of ripples")
         ]
-        return Ripples(self.frequency, 0.2 + 0.6 * torch.stack(draws))
+        return Ripples(self.frequency, 0.2 + 0.6 * torch.stack(draws), self.depth)
 
 
 HALF_WIDTHS = (10.0, 15.0, 25.0, 50.0, 100.0)  # of the box of h1: 6 to 64 ripples a side
@@ -282,7 +286,7 @@ def _on_ripples(name: str, description: str, **options: Any) -> ExperimentDefini
     )
 
 
-EXPERIMENTS = (
+AT_FIRST = (
     *(_noise_ratio(name, ratio) for name in NOISY for ratio in NOISE_RATIOS),
     *(_trips(name) for name in TRIPS),
     *(
@@ -306,3 +310,14 @@ EXPERIMENTS = (
         for width in HALF_WIDTHS
     ),
 )
+LATER = tuple(
+    _on_ripples(
+        f"deep-ripples-{frequency}",
+        f"A wide peak with {frequency} ripples from end to end, down to 0",
+        problem=partial(RipplesOfSeeds, frequency, 1.0),
+        optimal_value=lambda problem: 1.0,
+        settings={"frequency": frequency, "depth": 1.0},
+    )
+    for frequency in DEEP
+)
+EXPERIMENTS = (*AT_FIRST, *LATER)

@@ -33,10 +33,15 @@ PALE = 0.35
 SMALLEST = 1e-6  # of a regret, for its logarithm
 FAMILIES = {
     "ripples": {f"ripples-{k}": str(k) for k in FREQUENCIES},
+    "deep": {f"deep-ripples-{k}": str(k) for k in DEEP},
     # sin^2 has a ripple in each length of pi
     "h1": {f"h1-{width:g}": f"{2 * width / torch.pi:.0f}" for width in HALF_WIDTHS},
 }
-TITLES = {"ripples": "ripples on a wide peak", "h1": "h1, boxes of five sizes"}
+TITLES = {
+    "ripples": "ripples of half a wide peak",
+    "deep": "ripples down to 0 on a wide peak",
+    "h1": "h1, boxes of five sizes",
+}
 PRIORS = {PAPERS: "UHE-BO's priors", DEFAULT: "BoTorch's default priors"}
 ARMS = [label + suffix for suffix in PRIORS for label in ("UHE-BO", "MAP")]
 Regrets = dict[str, dict[str, dict[str, Tensor]]]  # by family, ripples a side and strategy
