@@ -29,7 +29,7 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     "repeats": 5 * 9 * 32,
     "risk_measures": 4 * 4 * 20,
     "two_objectives": 4 * 20,
-    "when_it_pays": 20 * (18 * 2 + 2 * 8 + 12 * 4),
+    "when_it_pays": 20 * (18 * 2 + 2 * 8 + 16 * 4),
 }
 CHEAP = {  # without methods that loop over BoTorch's, and most fixed numbers of repeats
     "chance_constraints": ("confidence-bound", "random"),

@@ -73,6 +73,10 @@ def test_ripples_are_counted_and_peak_at_the_centre(frequency: int) -> None:
     peaks = ((inner > values[:, :-2]) & (inner > values[:, 2:])).sum(dim=-1)
     assert ((peaks - frequency).abs() <= 1).all()  # one may lie beyond an edge
     assert values.max() <= 1
+    deep = RipplesOfSeeds(frequency, 1.0).of_seeds([0, 1])
+    trough = (one.centers + 0.5 / frequency).unsqueeze(-2)
+    torch.testing.assert_close(deep.objective(trough), torch.zeros(2, 1).double())
+    assert (deep.objective(line) <= values + 1e-12).all()
 
 
 def test_trips_cost_their_length_once_there_was_a_measurement() -> None:

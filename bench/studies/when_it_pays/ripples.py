@@ -14,7 +14,14 @@ from torch import Tensor
 from bench.reproduction.pictures import finish, panels
 from bench.reproduction.results import records_of
 from bench.reproduction.tables import paired, table
-from bench.studies.when_it_pays.experiments import BUDGET, DEFAULT, FREQUENCIES, HALF_WIDTHS, PAPERS
+from bench.studies.when_it_pays.experiments import (
+    BUDGET,
+    DEEP,
+    DEFAULT,
+    FREQUENCIES,
+    HALF_WIDTHS,
+    PAPERS,
+)
 from bench.studies.when_it_pays.verdicts import (
     DEFINITIONS,
     DOES_NOT,
