@@ -1,6 +1,6 @@
 r"""Whether a method pays: three words for a paired difference, in pictures and in tables.
 
-The rule was set before the campaign was run.
+The rule was set before any result of the campaign was read.
 """
 
 from collections import Counter
