@@ -44,7 +44,8 @@ def test_a_stop_with_a_larger_regret_is_wrong_and_asks_for_a_factor() -> None:
     assert replay.calibrated([row([0.0] * 6, [1.0] * 6)], share=0.3) == float("inf")
     page = replay.summary([hasty, hasty])
     assert "| 0.3 | all | 1.0 | 4 of 4 | 1.000 (" in page and "{0.3: 2.0" in page
-    assert "| 5 | 0.000 | 0.000 | 0.000 | 0.000 |" in replay.coverage([hasty])
+    widened = "| 5 | 0.000 | 0.000 | 0.000 | 0.000 | 0.000 | 0.000 | 0.000 | 1.000 | 1.000 |"
+    assert widened in replay.coverage([hasty])  # 5 x 0.18 is as much as 0.9
 
 
 @pytest.mark.slow
