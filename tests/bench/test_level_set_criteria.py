@@ -74,7 +74,7 @@ def test_a_sum_is_that_of_the_posterior_after_the_sample(name: str) -> None:
 
 
 def test_the_table_has_a_row_for_each_criterion(tmp_path: Any) -> None:
-    rows = of_the_mean.rows_of([("branin", each) for each in of_the_mean.METHODS], 2, 2)
+    rows = [of_the_mean.play("branin", each, 2, 2) for each in of_the_mean.METHODS]
     f1 = {row["method"]: torch.tensor(row["f1"]) for row in rows}
     assert set(f1) == set(of_the_mean.METHODS)
     assert all(

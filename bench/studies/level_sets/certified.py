@@ -4,7 +4,7 @@ python -m bench.studies.level_sets.certified [--seeds 20] [--rounds 60] [--resul
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,10 +142,6 @@ def play(form: str, risk: str, method: str, num_seeds: int, rounds: int) -> dict
     return {**case, "f1": f1, "wrong": wrong, "classified": classified}
 
 
-def rows_of(cases: list[Any], num_seeds: int, rounds: int) -> Iterator[dict[str, Any]]:
-    yield from (play(*case, num_seeds, rounds) for case in cases)
-
-
 def summary(path: Path) -> str:
     r"""F1 after the last round, the paired difference, and rounds to F1 0.95 in the median."""
     found = {(row["form"], row["risk"], row["method"]): row for row in stored_rows.read(path)}
@@ -171,19 +167,31 @@ def rounds_to(f1: Tensor, every: int, enough: float = 0.95) -> str:
     return str(every * median) if median < len(f1) else f"> {every * (len(f1) - 1)}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def run(
+    description: str | None,
+    name: str,
+    key: Sequence[str],
+    cases: Sequence[stored_rows.Case],
+    play: Callable[..., dict[str, Any]],
+    summary: Callable[[Path], str],
+) -> None:
+    r"""Plays the cases that are not stored, from the command line, and prints the table."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--results", type=Path, default=Path("results/level_sets"))
     arguments = parser.parse_args()
-    path = arguments.results / "certified.jsonl"
-    every = [(form, risk, method) for form in FORMS for method in METHODS for risk in RISKS]
-    cases = stored_rows.missing_cases(path, ("form", "risk", "method"), every)
-    rows = rows_of(cases, arguments.seeds, arguments.rounds)
+    path = arguments.results / f"{name}.jsonl"
+    missing = stored_rows.missing_cases(path, key, cases)
+    rows = (play(*case, arguments.seeds, arguments.rounds) for case in missing)
     for number in stored_rows.append(path, rows):
-        print(f"{number} of {len(cases)}", flush=True)
+        print(f"{number} of {len(missing)}", flush=True)
     print(summary(path))
+
+
+def main() -> None:
+    every = [(form, risk, method) for form in FORMS for method in METHODS for risk in RISKS]
+    run(__doc__, "certified", ("form", "risk", "method"), every, play, summary)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from botorch_risk.posterior import DomainPosterior
 from botorch_risk.strategies.method import View
 
 TARGET_VARIANCE = 0.05  # of hetGPy's window, `seps`
-WIDTHS = {"expected feasibility": 1.0, "contour improvement": 1.0}  # a, as by default in Trieste
+WIDTH = 1.0  # a, the default of Trieste
 
 cdf = torch.special.ndtr
 
@@ -59,7 +59,7 @@ def error_reduction(gap: Tensor, s: Tensor, r: Tensor) -> Tensor:
 
 
 def expected_feasibility(gap: Tensor, s: Tensor, r: Tensor) -> Tensor:
-    a = WIDTHS["expected feasibility"]
+    a = WIDTH
     z = -gap / s
     low, high = z - a, z + a
     inside = a * (cdf(high) - cdf(low)) + z * (cdf(high) + cdf(low) - 2 * cdf(z))
@@ -67,7 +67,7 @@ def expected_feasibility(gap: Tensor, s: Tensor, r: Tensor) -> Tensor:
 
 
 def contour_improvement(gap: Tensor, s: Tensor, r: Tensor) -> Tensor:
-    a = WIDTHS["contour improvement"]
+    a = WIDTH
     z = -gap / s
     low, high = z - a, z + a
     inside = (a**2 - 1 - z.square()) * (cdf(high) - cdf(low)) - 2 * z * (pdf(high) - pdf(low))

@@ -3,8 +3,6 @@ r"""Level sets of a mean, without an environment: ours next to the criteria of o
 python -m bench.studies.level_sets.of_the_mean [--seeds 20] [--rounds 60] [--results FOLDER]
 """
 
-import argparse
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from torch.quasirandom import SobolEngine
 
 from bench.reproduction.tables import cell, paired, table
 from bench.studies import stored_rows
-from bench.studies.level_sets.certified import NOISE, SHARE_ABOVE, rounds_to
+from bench.studies.level_sets.certified import NOISE, SHARE_ABOVE, rounds_to, run
 from bench.studies.level_sets.criteria import OF_A_POINT, OF_ALL_POINTS, Criterion
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.seeding import generators
@@ -88,10 +86,6 @@ def play(function: str, method: str, num_seeds: int, rounds: int) -> dict[str, A
     return {"function": function, "method": method, "f1": f1}
 
 
-def rows_of(cases: list[Any], num_seeds: int, rounds: int) -> Iterator[dict[str, Any]]:
-    yield from (play(*case, num_seeds, rounds) for case in cases)
-
-
 def summary(path: Path) -> str:
     r"""Rounds to F1 0.95 in the median, mean F1 over the rounds, and its difference to TRUVAR."""
     found = {(row["function"], row["method"]): row["f1"] for row in stored_rows.read(path)}
@@ -111,17 +105,8 @@ def summary(path: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--results", type=Path, default=Path("results/level_sets"))
-    arguments = parser.parse_args()
-    path = arguments.results / "of_the_mean.jsonl"
     every = [(function, method) for method in METHODS for function in FUNCTIONS]
-    cases = stored_rows.missing_cases(path, ("function", "method"), every)
-    for number in stored_rows.append(path, rows_of(cases, arguments.seeds, arguments.rounds)):
-        print(f"{number} of {len(cases)}", flush=True)
-    print(summary(path))
+    run(__doc__, "of_the_mean", ("function", "method"), every, play, summary)
 
 
 if __name__ == "__main__":
