@@ -1,13 +1,13 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-Methods are compared by simple regret, the paper's metric, and then by its logarithm. Sections of
-tables.md of problems whose rounds are in no store, or not those of all strategies that they have,
-stay as they are, and their pictures are drawn from their tables.
+Methods are compared by simple regret, the paper's metric, and then by its logarithm. A section of
+tables.md stays as it is if no store has the rounds of its problem, or if the rounds of a strategy
+are missing; its picture is then drawn from the table.
 
 python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/reproduction/uhe]
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from botorch_risk_bench.reports.replay import replay
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
-from bench.reproduction.pictures import draw_band, finish, panels
+from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
@@ -176,10 +176,16 @@ def draw(
             draw_band(axes, evaluations, *curves[label], label)
         axes.set(title=TITLES[name], ylabel="simple regret")
         axes.set_xlabel("evaluations after the initial design")
-    few = ", ".join(TITLES[name] for name in there if name in TEN_SEEDS)
+    rounds = [values for name in there for values in results[name].values()]
+    known = all(results[name] for name in there)
+    finish(figure, path, seeds_of(rounds) if known else seeds_of_tables(there, labels))
+
+
+def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
+    r"""The seeds of the tables in this folder, which keep means and intervals alone."""
+    few = ", ".join(TITLES[name] for name in names if name in TEN_SEEDS)
     mcmc = "; MCMC ten" if "MCMC" in labels else ""
-    seeds = f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
-    finish(figure, path, seeds)
+    return f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
 
 
 def page_of(results: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
