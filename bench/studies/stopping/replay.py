@@ -3,7 +3,7 @@ r"""Replay stored rounds of `risk_search` and look at the regret that the model 
 OMP_NUM_THREADS=1 python -m bench.studies.stopping.replay STORE
     [--pairs 60] [--results results/stopping]
 
-The store is that of `bench.studies.open_benchmark.default_pairs`, w chosen. It resumes, and prints
+The store comes from `bench.studies.open_benchmark.default_pairs`, w chosen. It resumes, and prints
 the tables of the README. The first pairs of a random order are played.
 """
 

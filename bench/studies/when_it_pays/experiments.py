@@ -213,7 +213,7 @@ def _trips(name: str) -> ExperimentDefinition:
 
 FREQUENCIES = (0, 2, 4, 8, 12, 16, 32)  # ripples from end to end of each input
 DEPTH = 0.5  # of the ripples, relative to the trend
-DEEP = (4, 8, 16, 32)  # ripples that reach down to 0, as those of h1 do; see the README
+DEEP = (4, 8, 16, 32)  # ripples that reach down to 0, as h1's do; see the README
 TREND_WIDTH = 0.25
 BUDGET = 100
 

@@ -96,7 +96,7 @@ def page(results: dict[str, dict[float, Played]]) -> list[str]:
     ]
     return [
         "## Noise ratio, RAHBO\n",
-        "Regret in mean minus variance, percent of that of a random decision:\n",
+        "Regret in mean minus variance, percent of a random decision's regret:\n",
         table(header, regrets),
         "Paired differences:\n",
         table(["problem", "ratio of sd", *PAIRS], differences),

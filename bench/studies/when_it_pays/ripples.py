@@ -97,7 +97,7 @@ def page(results: Regrets) -> list[str]:
             every = [each for row in rows for each in row[1:]]
             text += [
                 f"### {TITLES[family]}, {priors}\n",
-                "Simple regret of UHE-BO less that of MAP, percent of a random decision's, after "
+                "Simple regret of UHE-BO minus MAP's, percent of a random decision's, after "
                 f"evaluations. {counts(every).capitalize()}:\n",
                 table(["ripples a side", *map(str, budgets)], rows),
             ]
