@@ -9,7 +9,7 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.acquisition.utils import get_optimal_samples
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import OptimizationGradientError, UnsupportedError
 from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
@@ -53,10 +53,8 @@ class MaxValueEntropy(Score):
         scores, domain = [], view.space.domain
         for row, stream in enumerate(view.history.streams("acquisition")):
             model = view.method.model_of(view, row)  # type: ignore[attr-defined]
-            with manual_seed(stream % 2**31), torch.no_grad():
-                acqf = qMaxValueEntropy(model, domain)
-                parts = [acqf(X) for X in domain.unsqueeze(-2).split(_PART)]
-            scores.append(torch.cat(parts))
+            with manual_seed(stream % 2**31):
+                scores.append(_valued(qMaxValueEntropy(model, domain), domain))
         return torch.stack(scores)
 
 
@@ -110,25 +108,27 @@ class PredictiveEntropy(Score):
         scores, domain = [], view.space.domain.cpu()
         for row, stream in enumerate(view.history.streams("acquisition")):
             with manual_seed(stream % 2**31):
-                acqf = self._of(view, row)
-                with torch.no_grad():
-                    parts = [acqf(X) for X in domain.unsqueeze(-2).split(_PART)]
-            scores.append(torch.cat(parts))
+                scores.append(_valued(self._of(view, row), domain))
         return torch.stack(scores).to(view.space.domain)
 
     def best_anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
         found = []
         for row, stream in enumerate(view.history.streams("acquisition")):
             with manual_seed(stream % 2**31):
-                best, _ = optimize_acqf(
-                    self._of(view, row),
-                    view.space.bounds.cpu(),
-                    q=1,
-                    num_restarts=self.num_restarts,
-                    raw_samples=self.raw_samples,
-                    options={"maxiter": 30, "seed": stream % 2**31},
-                    retry_on_optimization_warning=False,
-                )
+                acqf = self._of(view, row)
+                try:
+                    best, _ = optimize_acqf(
+                        acqf,
+                        view.space.bounds.cpu(),
+                        q=1,
+                        num_restarts=self.num_restarts,
+                        raw_samples=self.raw_samples,
+                        options={"maxiter": 30, "seed": stream % 2**31},
+                        retry_on_optimization_warning=False,
+                    )
+                except OptimizationGradientError:  # BoTorch's gradient is NaN now and then
+                    domain = view.space.domain.cpu()
+                    best = domain[_valued(acqf, domain).argmax()].unsqueeze(0)
             found.append(best)
         return torch.stack(found).to(view.space.domain)
 
@@ -144,3 +144,10 @@ class PredictiveEntropy(Score):
             num_restarts=self.num_restarts,
         )
         return qPredictiveEntropySearch(model, optimal_inputs=optima)
+
+
+def _valued(acqf: AcquisitionFunction, domain: Tensor) -> Tensor:
+    r"""The acquisition at each point of the domain; NaN counts as the least."""
+    with torch.no_grad():
+        values = torch.cat([acqf(X) for X in domain.unsqueeze(-2).split(_PART)])
+    return values.nan_to_num(-torch.inf)
