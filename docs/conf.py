@@ -95,6 +95,7 @@ viewcode_line_numbers = True
 
 html_theme = "furo"
 html_title = f"botorch_risk {release}"
+html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_extra_path = ["root"]
 html_css_files = ["site.css"]

@@ -18,11 +18,13 @@ from tests.tutorials_in_short import SHORT
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
+COMMUNITY = sorted((ROOT / "docs" / "community").glob("*.ipynb"))  # for BoTorch's own pages
 MAX_BYTES = 1_000_000
 PLACES = re.compile(r"[/\\](home|root|Users)[/\\]|site-packages")
 
 LINK = re.compile(r"\]\(([^)#]+)")
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+each_of_all = pytest.mark.parametrize("path", NOTEBOOKS + COMMUNITY, ids=lambda path: path.stem)
 
 
 def cells_of(path, kind):
@@ -80,7 +82,20 @@ def test_runs_in_its_short_form(path, tmp_path, monkeypatch):
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
 
 
-@each_notebook
+def printed(notebook):
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return [output.text for output in outputs if "text" in output]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", COMMUNITY, ids=lambda path: path.stem)
+def test_a_notebook_for_the_community_prints_what_is_stored(path):
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    assert printed(notebook) == printed(nbformat.read(path, as_version=4))
+
+
+@each_of_all
 def test_is_committed_with_its_outputs(path):
     cells = code_cells(path)
     assert all(cell.execution_count for cell in cells)
@@ -91,7 +106,7 @@ def test_is_committed_with_its_outputs(path):
     assert path.stat().st_size < MAX_BYTES
 
 
-@each_notebook
+@each_of_all
 def test_every_picture_has_an_alternative_text_of_its_own(path):
     drawing = [cell for cell in code_cells(path) if pictures(cell)]
     assert all(len(pictures(cell)) == 1 for cell in drawing)
@@ -124,7 +139,7 @@ def test_begins_with_few_lines_of_code_and_shows_no_machinery(path):
     assert not [word for word in machinery for source in shown if word in source]
 
 
-@each_notebook
+@each_of_all
 def test_links_lead_somewhere(path):
     links = [link for cell in cells_of(path, "markdown") for link in LINK.findall(cell.source)]
     local = [link for link in links if "://" not in link]
@@ -143,7 +158,7 @@ def test_says_how_to_install_from_a_clone(path):
     assert re.search(r"pip install (-q )?[\"']?botorch_risk", source) is None
 
 
-@each_notebook
+@each_of_all
 def test_says_nothing_about_the_machine_it_ran_on(path):
     notebook = nbformat.read(path, as_version=4)
     assert notebook.metadata.kernelspec.name == "python3"

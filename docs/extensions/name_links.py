@@ -1,8 +1,9 @@
 r"""Links every public name in prose, tables and code to its page of the API.
 
 A name is a literal such as `ValueAtRisk`, `ValueAtRisk(0.3)` or `risk.ValueAtRisk`. A word of lower
-case alone, such as `recommend`, is one only on a page whose code imports it. Where two modules
-export a name, the page's imports decide, and then the order of `PREFERRED`.
+case alone, such as `recommend`, is one only on a page whose code imports it, unless it is in
+`NO_WORDS`. Where two modules export a name, the page's imports decide, and then the order of
+`PREFERRED`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ CODE = re.compile(r"<code>([^<]+)(?=</code>)")  # in a page's own HTML
 CODE_ELEMENT = re.compile(r"(<code>[^<]+)</code>")
 TOKEN = re.compile(r'(<span class="(?:n|nc|nf|nn)">)(\w+)(</span>)')
 PREFERRED = ("strategies", "acquisition", "baselines")
+NO_WORDS = {"gchk", "rahbo", "robust", "truvar"}  # `robust` is always the function
 KINDS = {"class", "function", "exception", "method", "property", "attribute"}
 
 
@@ -36,7 +38,8 @@ def imported(texts: list[str]) -> dict[str, str]:
 def is_a_name(text: str, imports: dict[str, str]) -> bool:
     r"""Whether a literal is long enough, or imported, to be a name and no word."""
     name, call = NAME.fullmatch(text).groups()  # type: ignore[union-attr]
-    return bool(call or "_" in name or "." in name or name != name.lower() or name in imports)
+    known = name in imports or name in NO_WORDS
+    return bool(call or "_" in name or "." in name or name != name.lower() or known)
 
 
 def resolve(text: str, known: dict[str, list[str]], imports: dict[str, str]) -> str | None:
