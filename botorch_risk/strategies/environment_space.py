@@ -41,7 +41,8 @@ class EnvironmentSpace:
             learnt from the w observed with the outcomes.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
         initial_risk: The risk for which the values of W of the initial design are chosen, by
-            `importance`. Default: all values of the support with the same probability.
+            `importance`, or several, whose importances are averaged. Default: all values of the
+            support with the same probability.
 
     Raises:
         UnsupportedError: If W depends on the decision other than by a perturbation, if an integer
@@ -61,12 +62,12 @@ class EnvironmentSpace:
     box: Box | FiniteDomain
     environment: Any
     w_is_chosen: bool = True
-    initial_risk: RiskMeasure | None = None
+    initial_risk: RiskMeasure | tuple[RiskMeasure, ...] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.initial_risk is not None:
-            check_risk_measure(self.initial_risk)
+        for measure in self._initial_risks:
+            check_risk_measure(measure)
         if self.is_learnt:
             if self.w_is_chosen:
                 raise UnsupportedError(
@@ -89,6 +90,11 @@ class EnvironmentSpace:
                     "Expected perturbations of 0 in the columns of integers and categories, "
                     f"{self.box.discrete}. Got {moved[moved != 0][0].item():g}."
                 )
+
+    @property
+    def _initial_risks(self) -> tuple[RiskMeasure, ...]:
+        one = self.initial_risk
+        return () if one is None else one if isinstance(one, tuple) else (one,)
 
     @property
     def bounds(self) -> Tensor:
@@ -150,10 +156,10 @@ class EnvironmentSpace:
         inputs, weights = self.environment.expand(decisions)  # R x n x n_w x d
         draws = generators(list(seeds), "initial environment")
         uniforms = draw_uniforms((num_points, 1, 1), draws).to(inputs.device)
-        if self.initial_risk is None:
-            shares = even_weights(weights.to(inputs))
-        else:  # one number in each of as many parts of the unit interval
-            shares = self.initial_risk.importance(weights.to(inputs))
+        shares = even_weights(weights.to(inputs))
+        if self._initial_risks:  # one number in each of as many parts of the unit interval
+            every = [each.importance(weights.to(inputs)) for each in self._initial_risks]
+            shares = torch.stack(every).mean(dim=0)
             parts = torch.stack([torch.randperm(num_points, generator=each) for each in draws])
             uniforms = (parts[..., None, None].to(uniforms) + uniforms) / num_points
         shares = shares.expand(inputs.shape[:-1])

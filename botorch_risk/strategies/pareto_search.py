@@ -377,8 +377,9 @@ def pareto_search(
         acquisition: As in `risk_search`, for several outcomes.
             Default: `HypervolumeImprovement(reference_point)`.
         max_iterations: Iterations of the acquisition optimiser.
-        w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,
-            and it is observed with the outcomes.
+        w_is_chosen: Whether w is chosen (`DecisionThenValue`), in the initial design by the mean
+            of the importances of the measures; otherwise the environment draws it, and it is
+            observed with the outcomes.
         value_rule: The rule that chooses w for a decision, as in `risk_search`.
         num_initial: The number of points in the initial design.
         batch_size: The number `q` of points in each later round.
@@ -424,7 +425,9 @@ def pareto_search(
         constraint_beta=constraint_beta,
         **options,
     )
-    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
+    space = EnvironmentSpace(
+        decision_box(bounds), environment, w_is_chosen, measures if w_is_chosen else None
+    )
     if w_is_chosen and space.perturbs:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` if the environment perturbs the decision. "

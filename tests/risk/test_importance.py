@@ -15,7 +15,7 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.strategies import Box, EnvironmentSpace
+from botorch_risk.strategies import Box, EnvironmentSpace, pareto_search
 
 WEIGHTS = torch.tensor([0.1, 0.4, 0.0, 0.3, 0.2], dtype=torch.double)
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -57,3 +57,17 @@ def test_shares_of_the_initial_design_follow_it(measure: Any) -> None:
     assert off <= 2 / 30  # a part of the interval at each end of a share
     assert not torch.equal(X[0, :, 1], X[1, :, 1])
     torch.testing.assert_close(space.initial([4], 30), X[1:])  # a replicate has its own stream
+
+
+def test_of_several_risks_the_shares_follow_the_mean_of_their_importances() -> None:
+    w = DiscreteEnvironment(torch.arange(5, dtype=torch.double)[:, None] / 4, WEIGHTS)
+    measures = (EXACT[0], TotalVariationBall(0.5))
+    X = EnvironmentSpace(Box(UNIT), w, initial_risk=measures).initial([3], 60)
+    shares = (X[0, :, 1:] == w.points[:, 0]).double().mean(dim=-2)
+    expected = torch.stack([each.importance(WEIGHTS) for each in measures]).mean(dim=0)
+    assert (shares - expected).abs().amax() <= 2 / 60
+    strategy = pareto_search(
+        UNIT, [3], environment=w, risk_measure=measures, reference_point=[0.0, 0.0],
+        w_is_chosen=True, num_initial=60,
+    )  # fmt: skip
+    torch.testing.assert_close(strategy.ask(), X)
