@@ -1,12 +1,21 @@
 r"""The experiments of bench/studies/open_benchmark; their optima are in test_certificates.py."""
 
 import importlib.util
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch_risk_bench.campaigns import Campaign
+from botorch_risk_bench.campaigns import (
+    Campaign,
+    CampaignStore,
+    Options,
+    Serial,
+    Series,
+    run_campaign,
+)
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.problems import TabularProblem
 from botorch_risk_bench.problems.tabular import FOLDER, TABLES
@@ -14,6 +23,7 @@ from botorch_risk_bench.reports import Regrets, board_markdown, read_board
 
 from bench.studies.open_benchmark import (
     all_pairs,
+    best_reading,
     chosen_pairs,
     default_pairs,
     make_tables,
@@ -191,6 +201,27 @@ BOARDS: dict[str, tuple[str, list[str], dict[str, Any], str | None]] = {
     ),
     "noise": ("noise_pairs", list(noise_pairs.LABELS), {"by": "form"}, "random"),
 }
+
+
+def test_the_best_reading_hands_over_what_a_store_says(tmp_path: Path) -> None:
+    name, path = outside_pairs.PAIRS[0], tmp_path / "store.sqlite"
+    series = Series(name, "expected-qLogNEI", num_seeds=2, num_rounds=1, first_seed=120)
+    modules = ["bench.studies.open_benchmark.experiments"]
+    campaign = Campaign("one round", [series], modules=modules)
+    assert run_campaign(campaign, path, Serial(), Options(progress=False)) == 0
+    with CampaignStore(path) as store:
+        found, rows = best_reading.regrets(store), list(store.rows())
+        optimum = store.identity["experiments"][name]["default"]["optimal_value"]
+    (each,) = found.experiments
+    for seed in (120, 121):
+        pairs: list[Any] = []
+        for row in (row for row in rows if row[3] == seed):
+            pairs += zip(json.loads(row[6]), json.loads(row[7]), strict=True)
+            _, best = max(pairs, key=lambda pair: pair[0][0])
+            left = each.runs["reading-qLogNEI"][seed][row[4]]
+            assert left == pytest.approx(optimum - best, rel=1e-5)
+    Y = torch.tensor([1.0, torch.nan, 2.0, 2.0])
+    assert best_reading.handed_over(Y, torch.arange(4)).tolist() == [0, 0, 2, 2]
 
 
 @pytest.mark.slow
