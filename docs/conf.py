@@ -58,6 +58,7 @@ extensions = [
     "sphinxcontrib.bibtex",
     "docstrings",
     "name_links",
+    "search_terms",
     "stored_tables",
 ]
 
