@@ -45,7 +45,7 @@ LOOKS: dict[str, tuple[str, str]] = {  # of a method: its colour and its line
     "GCHK": (VERMILION, "-."),
     "GCHK-1e-06": (PURPLE, "-."),
     "GCHK-0.001": (ORANGE, "-."),
-    "GCHK-0.05": (VERMILION, "-."),
+    "GCHK-0.05": (VERMILION, "--"),
     "straddle": (GREEN, "--"),
     "variance": (LIGHT, ":"),
     "EI": (GREEN, "--"),

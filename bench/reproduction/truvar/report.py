@@ -40,7 +40,14 @@ TITLES = {
     "coast-travel": "a coast, travel to pay",
     "noise-levels": "three noise levels",
     "coast-lake-ranges": "a coast, travel and depth as on the lake",
-    "noise-levels-functions": "three noise levels, a function for each seed",
+    "noise-levels-functions": "three noise levels, ten functions",
+}
+SPELLED = {  # in legends
+    "TRUVAR-a-1": "TRUVAR, a = 1",
+    "TRUVAR-not-monotone": "TRUVAR, not monotone",
+    "GCHK-1e-06": "GCHK, noise 1e-6",
+    "GCHK-0.001": "GCHK, noise 0.001",
+    "GCHK-0.05": "GCHK, noise 0.05",
 }
 GROUPS = {  # pictures of level sets, and what is in them
     "level_sets": ("coast", "coast-travel", "noise-levels"),
@@ -69,7 +76,7 @@ def begun(results: Path, name: str) -> Iterable[tuple[ExperimentRecords, list[st
 def draw_f1(axes: Any, every: dict[str, LevelSetCurves], xlabel: str) -> None:
     costs = common_costs(every, 200)
     for label, curves in every.items():
-        draw_mean(axes, score_at_cost(curves, costs), label, x=costs)
+        draw_mean(axes, score_at_cost(curves, costs), label, x=costs, shown=SPELLED.get(label))
     axes.set(xlabel=xlabel, ylabel="F1 score")
 
 
@@ -322,7 +329,8 @@ def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
         axes.set(xlabel="round", yscale="log")
     for label, values in regret.items():
         color, line = LOOKS[label]
-        look = {"color": color, "linestyle": line, "label": f"{label} ({len(values)} functions)"}
+        shown = f"{SPELLED.get(label, label)} ({len(values)} functions)"
+        look = {"color": color, "linestyle": line, "label": shown}
         median, mean = values.median(dim=0).values, trimmed(values).mean(dim=0)
         if label not in variants or label == REFERENCE:
             every[0].plot(median, **look)
