@@ -1,13 +1,17 @@
-r"""Constraints on the risks of outcomes, their bounds, and quantiles of the noise."""
+r"""Constraints on the risks of outcomes, their bounds, quantiles of the noise, safe candidates."""
 
 from .constrained_bound import ConstrainedUpperConfidenceBound
-from .noise_quantile import NoiseQuantileBound, NoiseQuantileModel
-from .risk_constraint import NoisyChanceConstraint, RiskConstraint
+from .noise_quantile import NoiseDeviationBound, NoiseQuantileBound, NoiseQuantileModel
+from .risk_constraint import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
+from .safe_candidate import safe_candidate
 
 __all__ = [
     "ConstrainedUpperConfidenceBound",
+    "NoiseConstraint",
+    "NoiseDeviationBound",
     "NoiseQuantileBound",
     "NoiseQuantileModel",
     "NoisyChanceConstraint",
     "RiskConstraint",
+    "safe_candidate",
 ]

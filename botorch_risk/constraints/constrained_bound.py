@@ -12,7 +12,11 @@ from torch.nn import ModuleList
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.constraints.risk_constraint import OutcomeConstraint, check_constraints
+from botorch_risk.constraints.risk_constraint import (
+    NoiseConstraint,
+    OutcomeConstraint,
+    check_constraints,
+)
 from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 from botorch_risk.risk import RiskMeasure
 
@@ -47,8 +51,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
             `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. From now on, this
             acquisition function conditions it on pending points.
-        risk_constraints: Each a `RiskConstraint` or a `NoisyChanceConstraint` on an outcome of
-            the model.
+        risk_constraints: Each a `RiskConstraint`, a `NoisyChanceConstraint` or a `NoiseConstraint`
+            on an outcome of the model.
         beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
             confidence in the model.
         optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
@@ -113,7 +117,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.bound: Any = bound
         self.risk_constraints = tuple(risk_constraints)
         for each in risk_constraints:
-            warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
+            if not isinstance(each, NoiseConstraint):  # whose threshold is no outcome
+                warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
         self.constraint_bounds = ModuleList([each.bound(model, beta) for each in risk_constraints])
         self.upper_bounds = self.constraint_bounds
         if optimism is not None:
@@ -191,7 +196,11 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
         r"""The smallest slack, in standard deviations of the observed outcome."""
-        return (slacks / _per_point(self.spreads, slacks)).amin(dim=0)
+        return self.in_spreads(slacks).amin(dim=0)
+
+    def in_spreads(self, slacks: Tensor) -> Tensor:
+        r"""Slacks in standard deviations of the observed outcomes."""
+        return slacks / _per_point(self.spreads, slacks)
 
     def feasible(self, X: Tensor, side: Side = "lower") -> Tensor:
         r"""Whether all constraints hold by a bound, `batch_shape x m` booleans.

@@ -1,4 +1,4 @@
-r"""A model of the value that a noisy outcome exceeds with a given probability."""
+r"""The value that a noisy outcome exceeds with a given probability, and the noise itself."""
 
 from statistics import NormalDist
 from typing import Any
@@ -19,7 +19,9 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.arguments import check_probability
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.outcomes import spread_of
+from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.t_batch import as_points
 
 
@@ -151,6 +153,12 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         model: Any = self.model
         return model if X_pending is None else model.condition_on_pending(X_pending)
 
+    @property
+    def process(self) -> MarginalPredictor:
+        r"""The process whose readings say most about the quantile, that of f."""
+        predictor: MarginalPredictor = self._conditioned.mean_marginals
+        return predictor
+
     def evaluate(self, X: Tensor) -> Tensor:
         return self.upper(X)
 
@@ -178,3 +186,66 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         # The root of a bound at 0 has no gradient.
         least = self.least_noise.to(noise).unsqueeze(-1)
         return f - self.z * noise.clamp_min(least).sqrt()
+
+
+@construct_from_own_arguments
+class NoiseDeviationBound(PointwiseAcquisitionFunction):
+    r"""Bounds of the standard deviation of the noise, negative so that larger is better.
+
+        upper(x) = -sqrt(lower bound of the noise),   lower(x) = -sqrt(upper bound of the noise)
+
+    Single-outcome, q = 1: use `sequential=True`.
+
+    Args:
+        model: A fitted mean-variance model.
+        beta: Squared width of the bound of the noise, a number or `batch_shape`.
+        X_pending: `batch_shape x n' x d` points under evaluation.
+
+    Raises:
+        UnsupportedError: If the model is not a `MeanVarianceGP`.
+        ValueError: If beta is negative or not finite.
+    """
+
+    beta: Tensor
+    least_noise: Tensor
+
+    def __init__(
+        self, model: Model, beta: float | Tensor = 4.0, X_pending: Tensor | None = None
+    ) -> None:
+        require_mean_variance_gp(model)
+        super().__init__(model=model)
+        register_weights(self, model, beta=beta)
+        self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> Any:
+        model: Any = self.model
+        return model if X_pending is None else model.condition_on_pending(X_pending)
+
+    @property
+    def process(self) -> MarginalPredictor | None:
+        r"""The process of the noise; None if the noise is known."""
+        noise = self._conditioned.noise
+        return noise.marginals if isinstance(noise, LearntNoise) else None
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        return self.upper(X)
+
+    def upper(self, X: Tensor) -> Tensor:
+        return self._deviation(self._bounds(X)[0])
+
+    def lower(self, X: Tensor) -> Tensor:
+        return self._deviation(self._bounds(X)[1])
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The negative standard deviation of the predicted noise."""
+        return self._deviation(self._conditioned.predicted_noise(as_points(X, self.model))[..., 0])
+
+    def _bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        X = as_points(X, self.model)
+        bounds: tuple[Tensor, Tensor]
+        bounds = self._conditioned.noise_confidence_bounds(X, per_point(self.beta, X))
+        return bounds
+
+    def _deviation(self, noise: Tensor) -> Tensor:
+        return -noise.clamp_min(self.least_noise.to(noise).unsqueeze(-1)).sqrt()

@@ -13,8 +13,12 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import check_counts, check_finite, check_nonnegative
-from botorch_risk.constraints.noise_quantile import NoiseQuantileBound, normal_quantile
+from botorch_risk.arguments import check_counts, check_finite, check_nonnegative, check_positive
+from botorch_risk.constraints.noise_quantile import (
+    NoiseDeviationBound,
+    NoiseQuantileBound,
+    normal_quantile,
+)
 from botorch_risk.environments import Environment, ObservedContexts
 from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
 from botorch_risk.models.outcomes import single_outcome
@@ -141,7 +145,8 @@ class NoisyChanceConstraint:
         P(f(x) + noise(x) <= threshold) >= 1 - delta
 
     for a `MeanVarianceGP`, which learns the Gaussian noise as well as f. `delta` is the chance
-    level; the confidence in the model is `beta`, for f, and `noise_beta`, for the noise.
+    level; the confidence in the model is `beta`, for f, and `noise_beta`, for the noise. At a
+    `delta` of 0.5 it is a constraint on f itself.
 
     Args:
         threshold: In units of the outcome.
@@ -186,6 +191,49 @@ class NoisyChanceConstraint:
         return NoiseQuantileBound(alone, self.delta, beta, self.noise_beta, self.at_most)
 
 
+@dataclass(frozen=True)
+class NoiseConstraint:
+    r"""The noise of an outcome has to have a standard deviation of at most a threshold.
+
+    For a `MeanVarianceGP`, which learns the noise.
+
+    Args:
+        threshold: In units of the outcome, > 0.
+        outcome: The index of the outcome in the model.
+
+    Raises:
+        ValueError: If a number is out of its range.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> X = torch.rand(8, 1, dtype=torch.double)
+        >>> model = MeanVarianceGP(X, X + 0.1 * torch.randn(8, 4, dtype=torch.double))
+        >>> NoiseConstraint(threshold=0.3).bound(model, beta=4.0).lower(X).shape
+        torch.Size([8])
+    """
+
+    threshold: float
+    outcome: int = 0
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold, self.outcome)
+        check_positive(threshold=self.threshold)
+
+    @property
+    def at_most(self) -> bool:
+        return True
+
+    @property
+    def limit(self) -> float:
+        r"""The value that the negative standard deviation has to reach."""
+        return -self.threshold
+
+    def bound(self, model: Model, beta: float | Tensor) -> NoiseDeviationBound:
+        r"""Confidence bounds of the negative standard deviation; `beta` is for the noise."""
+        return NoiseDeviationBound(single_outcome(model, self.outcome), beta)
+
+
 def under(environment: Environment, constraints: Sequence[Any]) -> list[Any]:
     r"""The constraints, with `ObservedContexts` replaced by the learnt distribution."""
     return [
@@ -207,7 +255,8 @@ def check_constraints(constraints: Sequence[Any]) -> None:
     for each in constraints:
         if not isinstance(each, OutcomeConstraint):
             raise TypeError(
-                "Expected a `RiskConstraint` or a `NoisyChanceConstraint` among the constraints. "
-                f"Got {each!r}; a function of samples goes to an acquisition function of BoTorch, "
-                "as its own `constraints`, which sees one risk for each output of a reduced model."
+                "Expected a `RiskConstraint`, a `NoisyChanceConstraint` or a `NoiseConstraint` "
+                f"among the constraints. Got {each!r}; a function of samples goes to an "
+                "acquisition function of BoTorch, as its own `constraints`, which sees one risk "
+                "for each output of a reduced model."
             )

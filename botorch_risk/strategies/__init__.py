@@ -35,6 +35,7 @@ from .pareto_search import HypervolumeImprovement, ObjectiveRisksRecipe, ParetoS
 from .rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us, risk_averse_kg
 from .random_search import RandomPoints, random_search
 from .risk_search import MonteCarloDecision, RiskRecipe, risk_search
+from .safe_rahbo import SafeMeanVarianceSearch, SafeStart, safe_rahbo
 from .single_experiment import SingleExperiment
 from .space import Box, Space, initial_design
 from .strategy import Strategy
@@ -73,6 +74,8 @@ __all__ = [
     "ReadingOfClasses",
     "RepeatsRule",
     "RiskRecipe",
+    "SafeMeanVarianceSearch",
+    "SafeStart",
     "SampleDomain",
     "Sampler",
     "SingleExperiment",
@@ -100,6 +103,7 @@ __all__ = [
     "risk_averse_kg",
     "risk_kde",
     "risk_search",
+    "safe_rahbo",
     "sbo_kde",
     "table_search",
     "truvar",

@@ -150,6 +150,10 @@ class History:
             recorded=self.recorded[index],
         )
 
+    def of_outcome(self, outcome: int) -> History:
+        r"""The history of one outcome alone."""
+        return replace(self, Y=self.Y[..., outcome : outcome + 1])
+
     def before(self, round: int) -> History:
         r"""The history before a round."""
         kept = self.rounds < round

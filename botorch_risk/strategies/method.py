@@ -107,6 +107,7 @@ class View:
         previous: Its belief about the same replicates before the last rows, if known. `believe` may
             modify it.
         fits: The ends of the fits of `belief`, by name; `fit` fills it.
+        prefix: Begins the names of these fits, for a method with several inner ones.
     """
 
     space: Any
@@ -116,6 +117,7 @@ class View:
     method: Method
     previous: Any = field(default=None, repr=False)
     fits: dict[str, Optimum] = field(default_factory=dict, repr=False)
+    prefix: str = ""
 
     @property
     def seeds(self) -> list[int]:
@@ -174,6 +176,7 @@ class View:
         Returns:
             Whether no replicate failed.
         """
+        name = self.prefix + name
         result = (fit or fit_exact_gp)(model, previous=Optimum.of_state(_FIT + name, self.state))
         warn_of_failed_fits(result, self.seeds)
         if result.optimum is not None:
