@@ -27,6 +27,7 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.constraints import (
     ConstrainedUpperConfidenceBound,
+    NoiseDeviationBound,
     NoiseQuantileBound,
     RiskConstraint,
 )
@@ -141,6 +142,12 @@ def noise_quantile(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray
     log_noise = moments["log_mean"] - np.sqrt(2.0 * moments["log_variance"])
     spread = np.sqrt(np.exp(log_noise))
     return moments["mean"] + np.sqrt(3.0 * moments["variance"]) - norm.ppf(0.9) * spread
+
+
+def noise_deviation(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+    r"""The negative standard deviation of the noise at its lower bound."""
+    moments = oracles.rahbo_moments(model, repeats, X)
+    return -np.exp((moments["log_mean"] - np.sqrt(2.0 * moments["log_variance"])) / 2)
 
 
 _CHANCE = RiskConstraint.chance(DiscreteEnvironment(_CONTEXTS), 0.9, 0, delta=0.3, at_most=False)
@@ -301,6 +308,11 @@ ACQUISITIONS = [
         lambda model, **options: NoiseQuantileBound(model, 0.1, 3.0, 2.0, **options),
         noise_quantile,
         arguments={"delta": 0.1},
+    ),
+    acquisition(
+        "noise_deviation",
+        lambda model, **options: NoiseDeviationBound(model, 2.0, **options),
+        noise_deviation,
     ),
     acquisition(
         "constrained_ucb",

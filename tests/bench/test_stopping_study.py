@@ -8,7 +8,8 @@ import torch
 from botorch_risk_bench.campaigns import Campaign, Options, Serial, Series, run_campaign
 from botorch_risk_bench.campaigns.store import CampaignStore
 
-from bench.studies.stopping import replay
+from bench.studies.stopping import known, replay
+from botorch_risk.test_functions import PosteriorMeanFunctions
 
 LEVELS = len(replay.LEVELS)
 
@@ -63,3 +64,31 @@ def test_stored_rounds_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert quantiles.shape == (2, LEVELS, 2) and (quantiles.diff(dim=1) >= 0).all()
     assert torch.tensor(found["regret"]).shape == (2, 2)
     assert (torch.tensor(found["regret"]) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("pair", known.PAIRS, ids=lambda pair: pair.name)
+def test_the_value_of_a_known_pair_is_its_risk(pair: known.Pair) -> None:
+    f = PosteriorMeanFunctions([3], 50, pair.lengthscale)
+    x = pair.decisions[[7]]
+    if pair.has_w:
+        w = torch.linspace(0, 1, 8, dtype=torch.double)
+        inputs = torch.stack([x[0].expand(8), w], dim=-1)
+    else:
+        shift = torch.tensor([[0, 0], [0.08, 0], [-0.08, 0], [0, 0.08], [0, -0.08]])
+        inputs = x + shift.double()
+    values = f(inputs.unsqueeze(0))[0].sort().values
+    worst = values[:2].mean() if pair.has_w else (values[0] + 0.25 * values[1]) / 1.25
+    expected = values.mean() if pair.risk == "expectation" else worst
+    torch.testing.assert_close(pair.value(f, x.unsqueeze(0)).squeeze(), expected)
+    assert ((inputs >= 0) & (inputs <= 1)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", [known.PAIRS[0], known.PAIRS[-1]], ids=lambda pair: pair.name)
+def test_known_hyperparameters_are_kept(pair: known.Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "LOOKS", (1, 2))
+    row = known.play(pair, [0, 1])
+    quantiles = torch.tensor(row["quantiles"])
+    assert quantiles.shape == (2, LEVELS, 2) and (quantiles.diff(dim=1) >= 0).all()
+    assert (torch.tensor(row["regret"]) >= 0).all()
+    assert row["pair"] == pair.name

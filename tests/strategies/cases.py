@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_risk import strategies
 from botorch_risk.acquisition import LevelSet, Maximize
-from botorch_risk.constraints import RiskConstraint
+from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
 from botorch_risk.environments import (
     DiscreteEnvironment,
     KernelDensityEnvironment,
@@ -301,10 +301,21 @@ _IN_SEASON = {
     "reporting": "posterior_mean",
 }
 _FEW_COMPARED = strategies.LargestKnowledgeGradient(num_compared=6, num_candidates=16)
+_SAFE = {
+    "safe_points": torch.tensor([[0.1], [0.15], [0.2], [0.25], [0.3], [0.35]], dtype=torch.double),
+    "constraints": [
+        NoisyChanceConstraint(-0.8, outcome=0, delta=0.5, at_most=False),
+        NoiseConstraint(5.0),
+    ],
+    "num_repeats": NUM_REPEATS,
+    "risk_aversion": 1.0,
+    "num_candidates": 64,
+}
 STRATEGIES = [
     of_mean_and_variance(strategies.rahbo),
     of_mean_and_variance(strategies.rahbo_us),
     of_mean_and_variance(strategies.risk_averse_kg),
+    of_outcomes(strategies.safe_rahbo, **_SAFE),
     of_mean_and_variance(baselines.heteroscedastic_gp_ucb),
     of_mean_and_variance(baselines.mean_variance_log_nei),
     of_chosen_repeats(strategies.adaptive_repeats, num_repeats=(1, 2, 4)),

@@ -32,6 +32,7 @@ from botorch_risk.test_functions import PosteriorMeanFunctions, unit_grid
 
 NUM_SEEDS, NUM_ROUNDS, NUM_REPEATS, AVERSION, SIDE, NUM_DRAWN = 20, 30, 5, 5.0, 101, 150
 LEAST, MOST_NOISE, NOISE_OF_SECOND, PENALTY = -0.3, 0.2, 0.1, 10.0
+SHOWN, FAR = (0, 10, 20, 30), 0.1
 START = torch.tensor(
     [[0.5, 0.5], [0.4, 0.5], [0.6, 0.5], [0.5, 0.4], [0.5, 0.6]], dtype=torch.double
 )
@@ -40,7 +41,12 @@ CONSTRAINTS = (
     NoisyChanceConstraint(LEAST, outcome=1, delta=0.5, at_most=False),  # of the mean
     NoiseConstraint(MOST_NOISE),
 )
-STRATEGIES = ("safe", "constrained", "penalty")
+SAFE: dict[str, dict[str, float]] = {
+    "safe": {},
+    "safe, safety_beta=25": {"safety_beta": 25.0},
+    "safe, proving nothing": {"epsilon": 1e6},  # stays where it is already safe
+}
+STRATEGIES = (*SAFE, "constrained", "penalty")
 
 
 @dataclass(frozen=True)
@@ -114,12 +120,13 @@ class Constrained(ReportedMethod):
 
 def build(name: str, seeds: Sequence[int]) -> Strategy:
     options: dict[str, Any] = {"num_repeats": NUM_REPEATS, "risk_aversion": AVERSION}
-    safe = safe_rahbo(UNIT, seeds, safe_points=START, constraints=CONSTRAINTS, **options)
-    if name == "safe":
+    options["safe_points"], options["constraints"] = START, CONSTRAINTS
+    safe = safe_rahbo(UNIT, seeds, **options, **SAFE.get(name, {}))
+    if name in SAFE:
         return safe
     method = Constrained(safe.method)
     if name == "penalty":
-        method = rahbo(UNIT, seeds, **options).method
+        method = rahbo(UNIT, seeds, num_repeats=NUM_REPEATS, risk_aversion=AVERSION).method
     return Strategy(safe.space, method, seeds, num_initial=len(START))
 
 
@@ -163,12 +170,15 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
                 row["strategy"],
                 f"{int(broken.sum())} of {broken.numel()}",
                 f"{int(broken.any(dim=0).sum())} of {broken.shape[1]}",
-                *(f"{judged[t].median():.2f}" for t in (0, 10, 20, 30)),
+                *(f"{judged[t].median():.2f}" for t in SHOWN),
+                f"{judged[-1].mean():.2f}",
+                f"{int((judged[-1] > FAR).sum())}",
                 f"{int((~right[-1]).sum())}",
             ]
         )
-    rounds = [f"regret after {t}" for t in (0, 10, 20, 30)]
-    header = ["strategy", "unsafe points", "runs with one", *rounds, "unsafe at the end"]
+    rounds = [f"regret after {t}" for t in SHOWN]
+    header = ["strategy", "unsafe points", "runs with one", *rounds]
+    header += [f"mean after {NUM_ROUNDS}", f"runs above {FAR}", "unsafe at the end"]
     return table(header, cells)
 
 
