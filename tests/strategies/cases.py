@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_risk import strategies
 from botorch_risk.acquisition import LevelSet, Maximize
-from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
+from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import (
     DiscreteEnvironment,
     KernelDensityEnvironment,
@@ -42,6 +42,7 @@ from botorch_risk.test_functions import (
 from tests.acquisition.lake import build_model
 from tests.devices import home
 from tests.strategies.near_the_best import NearTheBest
+from tests.strategies.safe_start import SAFE
 
 NUM_REPEATS = 4
 NUM_INITIAL = 6
@@ -301,21 +302,11 @@ _IN_SEASON = {
     "reporting": "posterior_mean",
 }
 _FEW_COMPARED = strategies.LargestKnowledgeGradient(num_compared=6, num_candidates=16)
-_SAFE = {
-    "safe_points": torch.tensor([[0.1], [0.15], [0.2], [0.25], [0.3], [0.35]], dtype=torch.double),
-    "constraints": [
-        NoisyChanceConstraint(-0.8, outcome=0, delta=0.5, at_most=False),
-        NoiseConstraint(5.0),
-    ],
-    "num_repeats": NUM_REPEATS,
-    "risk_aversion": 1.0,
-    "num_candidates": 64,
-}
 STRATEGIES = [
     of_mean_and_variance(strategies.rahbo),
     of_mean_and_variance(strategies.rahbo_us),
     of_mean_and_variance(strategies.risk_averse_kg),
-    of_outcomes(strategies.safe_rahbo, **_SAFE),
+    of_outcomes(strategies.safe_rahbo, num_repeats=NUM_REPEATS, **SAFE),
     of_mean_and_variance(baselines.heteroscedastic_gp_ucb),
     of_mean_and_variance(baselines.mean_variance_log_nei),
     of_chosen_repeats(strategies.adaptive_repeats, num_repeats=(1, 2, 4)),
@@ -389,13 +380,7 @@ STRATEGIES = [
     of_risks(baselines.ask_tell, optimizer=NearTheBest),
     of_risks(baselines.ask_tell, label="-chosen", optimizer=NearTheBest, w_is_chosen=True),
     StrategyCase(
-        baselines.ask_tell,
-        OVEN.bounds,
-        {"optimizer": NearTheBest},
-        OVEN,
-        num_asked=3,
-        num_told=3,
-        label="-mixed",
+        baselines.ask_tell, OVEN.bounds, {"optimizer": NearTheBest}, OVEN, 3, 3, label="-mixed"
     ),
     StrategyCase(baselines.ask_tell, PROBLEM.bounds, {"optimizer": NearTheBest}, label="-box"),
     of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
