@@ -218,8 +218,8 @@ class SafeMeanVarianceSearch(Method):
         r"""The view of one outcome for a method of one outcome."""
         search = self.search if outcome == 0 else replace(self.search, known_noise=None)
         history = view.history.of_outcome(outcome)
-        prefix = f"outcome {outcome} "
-        return replace(view, method=search, history=history, state={**view.state}, prefix=prefix)
+        # It shares `fits` with the view, so that the ends of its fits are kept.
+        return replace(view, method=search, history=history, prefix=f"outcome {outcome} ")
 
     def _objective(self, view: View) -> View:
         inner = self._inner(view, 0)
