@@ -25,7 +25,7 @@ from botorch_risk.seeding import generators
 from botorch_risk.strategies import risk_search
 from botorch_risk.test_functions import PosteriorMeanFunctions, unit_grid
 
-SEEDS, NUM_CENTERS, NOISE, SIDE, MARGIN, SHIFT = range(60), 400, 0.01, 101, 0.1, 0.08
+SEEDS, NUM_CENTERS, NOISE, SIDE, MARGIN, SHIFT = range(20), 400, 0.01, 101, 0.1, 0.08
 RISKS: dict[str, RiskMeasure] = {
     "expectation": Expectation(),
     "cvar-0.25": ConditionalValueAtRisk(0.25),
