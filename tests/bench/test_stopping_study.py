@@ -34,6 +34,8 @@ def test_a_run_stops_at_the_first_gap_within_epsilon() -> None:
     assert (number, wrong, looks.tolist()) == (2, 0, [3, 3])
     number, wrong, looks = replay.stops([right], share=0.03, factor=1.0)
     assert (number, wrong, looks.tolist()) == (2, 0, [5, 5])
+    number, wrong, looks = replay.stops([right], share=0.2, factor=1.0, in_a_row=2)
+    assert (number, wrong, looks.tolist()) == (2, 0, [3, 3])  # 0.2 and 0.05
     never = row([1.0] * 6, [0.5] * 6)
     assert replay.stops([never], share=0.3, factor=1.0)[0] == 0
 

@@ -28,7 +28,8 @@ from bench.studies.open_benchmark.experiments import EXPERIMENTS
 
 LABEL, LOOKS, DELTA = "chosen", (5, 10, 15, 20, 25, 30), 0.05
 SHARES = (0.3, 0.1, 0.03)  # epsilon, in median regrets of the first recommendation
-FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the gap: the remedy
+FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the gap: the first remedy
+IN_A_ROW = 2  # looks at which the gap has to be small: the second
 LEVELS = (0.5, 0.8, 0.95, 1 - DELTA / len(LOOKS))
 EXPERIMENT = {each.name: each for each in EXPERIMENTS}
 
@@ -73,20 +74,26 @@ def rows_of(store: CampaignStore, names: list[str]) -> Iterator[dict[str, Any]]:
     yield from (replay(store, name) for name in names)
 
 
-def first_stop(gap: Tensor, epsilon: Tensor) -> Tensor:
-    r"""The look at which each run stops, `len(LOOKS)` for never, of gaps `looks x R`."""
-    enough = gap <= epsilon
-    return enough.int().argmax(dim=0).where(enough.any(dim=0), len(LOOKS))
+def first_stop(gap: Tensor, epsilon: Tensor, in_a_row: int = 1) -> Tensor:
+    r"""The look at which each run stops, `len(LOOKS)` for never, of gaps `looks x R`.
+
+    That is the first look at which the gap is small, here and at the looks before, `in_a_row`.
+    """
+    enough = (gap <= epsilon).unfold(0, in_a_row, 1).all(dim=-1)
+    first = enough.int().argmax(dim=0) + in_a_row - 1
+    return first.where(enough.any(dim=0), len(LOOKS))
 
 
-def stops(rows: list[dict[str, Any]], share: float, factor: float) -> tuple[int, int, Tensor]:
+def stops(
+    rows: list[dict[str, Any]], share: float, factor: float, in_a_row: int = 1
+) -> tuple[int, int, Tensor]:
     r"""How many runs stopped, how many of these exceed epsilon, and the look of each run."""
     wrong, looks = 0, []
     for row in rows:
         gap = factor * torch.tensor(row["quantiles"], dtype=torch.double)[:, -1]
         regret = torch.tensor(row["regret"], dtype=torch.double)
         epsilon = share * torch.tensor(row["first"], dtype=torch.double).median()
-        look = first_stop(gap, epsilon)
+        look = first_stop(gap, epsilon, in_a_row)
         stopped = look < len(LOOKS)
         at = regret.gather(0, look.clamp_max(len(LOOKS) - 1).unsqueeze(0)).squeeze(0)
         wrong += int((stopped & (at > epsilon)).sum())
@@ -114,19 +121,20 @@ def coverage(rows: list[dict[str, Any]]) -> str:
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    r"""Stops and errors of the rule; then with the gap widened by a factor found on half."""
+    r"""Stops and errors of the rule, of two looks in a row, and of gaps widened by a factor."""
     known, judged = rows[::2], rows[1::2]
     cells = []
     for share in SHARES:
-        for name, some, factors in (("all", rows, FACTORS[:1]), ("judged", judged, FACTORS)):
-            for factor in factors:
-                number, wrong, looks = stops(some, share, factor)
-                low, high = binomial_interval(wrong, number) if number else (0.0, 1.0)
-                rounds = torch.tensor([*LOOKS, LOOKS[-1]])[looks].double()
-                error = f"{wrong / max(number, 1):.3f} ({low:.3f} to {high:.3f})"
-                saved = f"{LOOKS[-1] - rounds.median():.0f}, {LOOKS[-1] - rounds.mean():.1f}"
-                count = f"{number} of {len(looks)}"
-                cells.append([str(share), name, str(factor), count, error, saved])
+        cases = [("all", rows, 1.0, 1), ("all, two looks in a row", rows, 1.0, IN_A_ROW)]
+        cases += [("judged", judged, factor, 1) for factor in FACTORS]
+        for name, some, factor, in_a_row in cases:
+            number, wrong, looks = stops(some, share, factor, in_a_row)
+            low, high = binomial_interval(wrong, number) if number else (0.0, 1.0)
+            rounds = torch.tensor([*LOOKS, LOOKS[-1]])[looks].double()
+            error = f"{wrong / max(number, 1):.3f} ({low:.3f} to {high:.3f})"
+            saved = f"{LOOKS[-1] - rounds.median():.0f}, {LOOKS[-1] - rounds.mean():.1f}"
+            count = f"{number} of {len(looks)}"
+            cells.append([str(share), name, str(factor), count, error, saved])
     chosen = {share: calibrated(known, share) for share in SHARES}
     header = ["epsilon", "pairs", "factor", "stops", "exceed epsilon", "rounds saved"]
     return f"{table(header, cells)}\nFactors by the other half: {chosen}"
