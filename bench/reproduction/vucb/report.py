@@ -42,6 +42,11 @@ FEW_SEEDS = ("var-hartmann12-continuous", "var-portfolio", "var-robot")
 # At most five strong lines a panel, the baselines grey; the others are in the tables.
 DRAWN = ("V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx", "StableOpt", "contextual-GP-UCB", "random")
 NOT_DRAWN = ("V-UCB-observed", "contextual-GP-UCB-constant-width", "V-UCB-Prob-likelihood")
+SPELLED = {  # in legends
+    "V-UCB-Prob-constant-width": "V-UCB-Prob, 3 deviations",
+    "V-UCB-Unif-constant-width": "V-UCB-Unif, 3 deviations",
+    "V-UCB-Prob-beta-as-width": "V-UCB-Prob, beta_t deviations",
+}
 SEARCHED = {"var-robot": -0.445996}  # by robot_optimum.py
 
 
@@ -138,7 +143,7 @@ def draw(found: dict[str, dict[str, Tensor]], path: Path, title: str = "") -> No
     for axes, (name, curves) in zip(every, found.items(), strict=True):
         for label, regret in curves.items():
             if label not in NOT_DRAWN:
-                draw_mean(axes, logarithm(regret), label)
+                draw_mean(axes, logarithm(regret), label, shown=SPELLED.get(label))
         axes.set(title=title_of(name), xlabel="queries after the initial design")
     for axes in every[::2]:
         axes.set_ylabel("log10 regret of the report")
