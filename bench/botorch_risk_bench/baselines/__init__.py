@@ -16,20 +16,19 @@ from .domain_search import (
 )
 from .entropy_search import max_value_entropy_search, predictive_entropy_search
 from .hyperparameters import (
-    a_gp_ucb,
     fully_bayesian_gp_ucb,
     gp_ucb,
     portfolio_exp3,
     pseudo_data_gp_ucb,
     ra_bo,
     random_exp3,
-    wang_de_freitas_gp_ucb,
 )
 from .known_environment import adversarial_stable_opt, contextual_gp_ucb, random_pairs
 from .mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
 from .published_v_ucb import v_ucb_by_likelihood, v_ucb_by_surrogate
 from .random_decisions import random_decisions, random_pareto_search
 from .repeats import bts_red, hetgp_horizon
+from .shorter_lengthscales import a_gp_ucb, wang_de_freitas_gp_ucb
 
 __all__ = [
     "AskTell",

@@ -18,6 +18,7 @@ from typing import Any
 
 from botorch.test_functions import Branin, Hartmann
 
+from botorch_risk.fit import PseudoData
 from botorch_risk.strategies import random_search, uhe_bo
 from botorch_risk.test_functions import H1, ConstantNoiseProblem, Deceptive, MaximizedTestFunction
 from botorch_risk_bench.baselines import (
@@ -43,7 +44,15 @@ STRATEGIES: dict[str, StrategyFactory] = {
     "pseudo-data": partial(pseudo_data_gp_ucb, model=matern_process),
     "RA-BO": partial(ra_bo, model=matern_process),
     "Random+EXP3": partial(random_exp3, model=matern_process),
+    "UHE-BO-gain": partial(
+        random_exp3, estimator=PseudoData(), gain="amount", model=matern_process
+    ),
+    "UHE-BO-improved": partial(
+        random_exp3, estimator=PseudoData(), gain="sign", model=matern_process
+    ),
+    "Random+EXP3-improved": partial(random_exp3, gain="sign", model=matern_process),
     "A-GP-UCB": partial(a_gp_ucb, model=matern_process),
+    "A-GP-UCB-one-step": partial(a_gp_ucb, one_step=True, model=matern_process),
     "Wang-de-Freitas": partial(wang_de_freitas_gp_ucb, model=matern_process),
     "Portfolio": partial(portfolio_exp3, model=matern_process),
     "Random": random_search,
