@@ -217,8 +217,9 @@ def of_chosen_repeats(make: Any, label: str = "", **options: Any) -> StrategyCas
     )
 
 
-def of_outcomes(make: Any, batch_size: int = 2, **options: Any) -> StrategyCase:
-    return StrategyCase(make, PROBLEM.bounds, {**_FAST, **options}, batch_size=batch_size)
+def of_outcomes(make: Any, batch_size: int = 2, label: str = "", **options: Any) -> StrategyCase:
+    options = {**_FAST, **options}
+    return StrategyCase(make, PROBLEM.bounds, options, batch_size=batch_size, label=label)
 
 
 def of_contexts(make: Any, label: str = "", **options: Any) -> StrategyCase:
@@ -320,7 +321,9 @@ STRATEGIES = [
     of_outcomes(baselines.random_exp3),
     of_outcomes(baselines.ra_bo),
     of_outcomes(baselines.portfolio_exp3),
+    of_outcomes(baselines.random_exp3, label="-gain", gain="sign"),
     of_outcomes(baselines.a_gp_ucb),
+    of_outcomes(baselines.a_gp_ucb, label="-one-step", one_step=True),
     of_outcomes(baselines.wang_de_freitas_gp_ucb),
     # With the estimator of the others: NumPyro is an extra, and its own tests are slow.
     of_outcomes(baselines.fully_bayesian_gp_ucb, 1, estimator=MaximumAPosteriori(), sample_every=2),

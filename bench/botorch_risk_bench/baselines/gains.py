@@ -56,7 +56,7 @@ class RewardGains(ReportedMethod):
         if view.round <= steps:  # no arm has ended
             return view.state
         last = history.rounds > view.round - 1 - steps
-        outcomes = history.mean
+        outcomes = history.mean.cpu()  # as the bandit, which stays there
         low = outcomes[:, history.rounds == 0].nan_to_num(nan=torch.inf).amin(dim=-1, keepdim=True)
         high = outcomes[:, history.rounds == 0].nan_to_num(nan=-torch.inf).amax(-1, keepdim=True)
         best = outcomes[:, ~last].nan_to_num(nan=-torch.inf).amax(dim=-1, keepdim=True)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
+from gpytorch import settings
 from gpytorch.constraints import Positive
 from gpytorch.kernels import ScaleKernel
 from torch import Tensor
@@ -179,7 +180,8 @@ class ExpandByOneStep(Method):
 
     def _width(self, view: View, model: Any, X: Tensor) -> Tensor:
         unit = view.space.unit(X)
-        with torch.no_grad():
+        # Without debugging, which warns of the initial design, the data of the first model.
+        with torch.no_grad(), settings.debug(False):
             deviation = model(unit if model.batch_shape else unit.squeeze(0)).variance.sqrt()
         beta = torch.as_tensor(beta_of_round(self.beta, view.round)).to(deviation)
         return 2.0 * beta.sqrt() * deviation.reshape(X.shape[:-1])
@@ -307,7 +309,7 @@ def expansion_factor(t: int, d: int, regret_exponent: float = 0.9) -> float:
     (norm + sqrt(gain))`, then grows as `sqrt(t) g^d`, and g is such that this is the reference
     `t^regret_exponent`, leaving out logarithms. [Berkenkamp2019agpucb]_ matches the two
     by a one-step prediction from the data instead, its Eq. (16), whose solution UHE-BO looks for on
-    a grid; this is the simplest form of the idea, a function of t alone.
+    a grid: see `ExpandByOneStep`. This is the simplest form of the idea, a function of t alone.
     """
     if not (t >= 1 and d >= 1 and 0.5 <= regret_exponent < 1):
         raise ValueError(

@@ -10,11 +10,12 @@ python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/repr
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.experiments.registry import get_experiment
 from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
-from botorch_risk_bench.reports.replay import replay
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
@@ -23,10 +24,20 @@ from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
 from bench.reproduction.uhe.campaign import METHODS
+from bench.reproduction.uhe.trials import TRIALS
+from botorch_risk.strategies.space import decision_box
 
 REFERENCE = "UHE-BO"
 COMPARED_WITH = (REFERENCE, "MAP")
 BANDITS = ("UHE-BO", "Random+EXP3", "Portfolio")
+BANDITS_TRIED = ("UHE-BO", *(each for each in TRIALS if "GP" not in each))
+BANDIT_COLUMNS = (
+    "random arm, first half",
+    "second half",
+    "rewards beyond D_0",
+    "random arms that improve",
+    "other arms that improve",
+)
 SMALLEST = 1e-6  # of a regret, for its logarithm
 FOUND = 0.05  # the regret below which a run has found the top
 GROUPS = {
@@ -40,8 +51,18 @@ GROUPS = {
     "figure_2_real": ("uhe-logistic", "uhe-boosting", "uhe-lunar"),
 }
 ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
-LABELS = (*METHODS, "MCMC")
+SAMPLED = "MCMC"  # of the first campaigns alone, whose rounds are lost
+LABELS = (*METHODS, SAMPLED)
 SHOWN = tuple(label for label in LABELS if label not in ("pseudo-data", "Random+EXP3"))  # in Fig. 4
+TRIAL_PICTURES = {
+    "trial_rewards": ("UHE-BO", "UHE-BO-gain", "UHE-BO-improved", "Random+EXP3", "MAP"),
+    "trial_one_step": ("A-GP-UCB-one-step", "A-GP-UCB", "UHE-BO", "MAP"),
+}
+IN_WORDS = {
+    "UHE-BO-gain": "UHE-BO, arms earn their gain",
+    "UHE-BO-improved": "UHE-BO, arms earn 1 if they improve",
+    "A-GP-UCB-one-step": "A-GP-UCB by a prediction of one step",
+}
 SUMMARIES = {"figure_2_synthetic": "functions at the end", "figure_2_real": "tasks at the end"}
 TITLES = {
     "uhe-branin": "Branin",
@@ -54,7 +75,8 @@ TITLES = {
     "uhe-lunar": "lunar lander",
 }
 TEN_SEEDS = ("uhe-hartmann6", "uhe-boosting", "uhe-lunar")
-Bands = dict[str, tuple[Tensor, Tensor]]
+Bands = dict[str, tuple[Tensor, Tensor, Tensor]]
+r"""Of a strategy: evaluations, and mean and half-width there."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +87,13 @@ class Bandit:
         random: The share of choices that were the random arm, in the first and in the second half
             of the budget, `R` each.
         saturated: The share of rewards that lay beyond the initial outcomes, `R`.
+        improved: The share of the random and of the other arms that improved on the best outcome
+            so far, `R` each; NaN in a run that never chose the arm.
     """
 
     random: tuple[Tensor, Tensor]
     saturated: Tensor
+    improved: tuple[Tensor, Tensor]
 
 
 def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
@@ -78,28 +103,42 @@ def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
         if not records:
             return {label: each["regret"] for label, each in read_curves(path).items()}
         found = regret_curves(*records)
-    regret = {label: found[label].simple for label in LABELS if label in found}
+    regret = {label: found[label].simple for label in (*LABELS, *TRIALS) if label in found}
     write_curves(path, {label: {"regret": values} for label, values in regret.items()})
     return regret
 
 
-def bandits(results: Path, name: str) -> dict[str, Bandit]:
-    r"""The choices of the strategies with a bandit, found by telling them their data again."""
-    found = {}
+def bandits(results: Path, name: str, labels: tuple[str, ...]) -> dict[str, Bandit]:
+    r"""The choices of the strategies with a bandit; a random point is known by its stream."""
+    found, definition = {}, get_experiment(name)
+    space = decision_box(decision_space(definition.problem()))
     with records_of(results, name) as records:
-        there = [(store, label) for store in records for label in store.labels()]
-        for store, label in (each for each in there if each[1] in BANDITS):
-            chosen, last = [], len(store.rounds(label)) - 1
-            for t, strategy in enumerate(replay(store, get_experiment(name), label), 1):
-                method, [(_, view)] = strategy.method, strategy.views
-                if (t - 1) % method.steps == 0 and t <= last:
-                    chosen.append(method.chosen(view, t) == 0)
-            state = strategy.state
-            arms = torch.stack(chosen, dim=-1).double()  # R x choices
-            half = arms.shape[-1] // 2
+        there = {label: store for store in records for label in store.labels()}
+        for label in (each for each in labels if each in there):
+            seeds, rounds = there[label].identity["seeds"], there[label].rounds(label)
+            method: Any = definition.build(label, space, seeds).method
+            steps: int = getattr(method, "report", method).steps
+            best = [each.Y.mean(dim=-1).amax(dim=-1) for each in rounds]  # R, of a round
+            first = rounds[0].Y.mean(dim=-1)
+            chosen, saturated, improved = [], [], []
+            for t in range(1, len(rounds), steps):
+                point = space.random_points(seeds, 1, "random point", t)
+                chosen.append(torch.isclose(rounds[t].X, point, rtol=0, atol=1e-9).all(-1).all(-1))
+                if t + steps <= len(rounds):
+                    reward = torch.stack(best[t : t + steps]).amax(dim=0)
+                    saturated.append((reward > first.amax(dim=-1)) | (reward < first.amin(dim=-1)))
+                    improved.append(reward > torch.stack(best[:t]).amax(dim=0))
+            arms = torch.stack(chosen, dim=-1)  # R x choices
+            half, random = arms.shape[-1] // 2, arms.double()
+            gained = torch.stack(improved, dim=-1).double()
+            ended = arms[:, : gained.shape[-1]]
             found[label] = Bandit(
-                (arms[:, : max(half, 1)].mean(dim=-1), arms[:, half:].mean(dim=-1)),
-                state["num_saturated"] / state["num_rewards"].clamp_min(1),
+                (random[:, : max(half, 1)].mean(dim=-1), random[:, half:].mean(dim=-1)),
+                torch.stack(saturated, dim=-1).double().mean(dim=-1),
+                (
+                    gained.masked_fill(~ended, torch.nan).nanmean(dim=-1),
+                    gained.masked_fill(ended, torch.nan).nanmean(dim=-1),
+                ),
             )
     return found
 
@@ -147,17 +186,22 @@ def by_round(curves: dict[str, Tensor], last: int) -> list[list[str]]:
     return [[str(t), *(cell(regret[:, t]) for regret in curves.values())] for t in shown]
 
 
-def bands(name: str, curves: dict[str, Tensor], page: str) -> tuple[Tensor, Bands]:
-    r"""Evaluations, and mean and half-width there, by strategy: of curves, else from tables."""
-    if curves:
-        found = {label: mean_and_standard_error(each) for label, each in curves.items()}
-        length = next(iter(curves.values())).shape[-1]
-        return torch.arange(length), {
-            label: (each.mean, each.half_width) for label, each in found.items()
-        }
-    kept = read_curves_by(page, f"{name}: ", "evaluation")
+def bands(name: str, curves: dict[str, Tensor], page: str) -> Bands:
+    r"""The regret of all strategies: of curves, else from tables."""
+    if not curves:
+        return bands_of_tables(page, f"{name}: ")
+    found = {label: mean_and_standard_error(each) for label, each in curves.items()}
+    of_curves = {
+        label: (torch.arange(len(each.mean)), each.mean, each.half_width)
+        for label, each in found.items()
+    }
+    return of_curves | bands_of_tables(page, f"{SAMPLED} on {name}: ")
+
+
+def bands_of_tables(page: str, heading: str) -> Bands:
+    kept = read_curves_by(page, heading, "evaluation")
     evaluations, _ = kept.pop("", (torch.empty(0), None))
-    return evaluations, kept
+    return {label: (evaluations, *each) for label, each in kept.items()}
 
 
 def draw(
@@ -165,27 +209,68 @@ def draw(
 ) -> None:
     r"""A panel a problem: simple regret, on a logarithmic axis where the optimum is known."""
     there = {name: bands(name, curves, page) for name, curves in results.items()}
-    there = {name: each for name, each in there.items() if each[1]}
+    there = {name: each for name, each in there.items() if each}
     if not there:
         return
     figure, every = panels(len(there))
-    for axes, (name, (evaluations, curves)) in zip(every, there.items(), strict=True):
+    for axes, (name, curves) in zip(every, there.items(), strict=True):
         if is_known(name):
             axes.set_yscale("log")
         for label in (each for each in labels if each in curves):
-            draw_band(axes, evaluations, *curves[label], label)
+            draw_band(axes, *curves[label], label, IN_WORDS.get(label))
         axes.set(title=TITLES[name], ylabel="simple regret")
         axes.set_xlabel("evaluations after the initial design")
     rounds = [values for name in there for values in results[name].values()]
-    known = all(results[name] for name in there)
+    drawn = {label for curves in there.values() for label in curves if label in labels}
+    known = all(results[name] for name in there) and SAMPLED not in drawn
     finish(figure, path, seeds_of(rounds) if known else seeds_of_tables(there, labels))
 
 
 def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
-    r"""The seeds of the tables in this folder, which keep means and intervals alone."""
+    r"""The seeds of the tables in this folder, some of which keep means and intervals alone."""
     few = ", ".join(TITLES[name] for name in names if name in TEN_SEEDS)
-    mcmc = "; MCMC ten" if "MCMC" in labels else ""
+    mcmc = f"; {SAMPLED} ten" if SAMPLED in labels else ""
     return f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
+
+
+def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:
+    r"""What the trials change at the end: minus what they stand in for, and minus MAP."""
+    there = {name: curves for name, curves in results.items() if {*TRIALS} <= {*curves}}
+    if not there:
+        return []
+    columns, page = [name.removeprefix("uhe-") for name in there], []
+    kinds = {"simple regret": lambda each: each, "log10 regret": logarithm}
+    for kind, compared in kinds.items():
+        names = [each for each in there if kind == "simple regret" or is_known(each)]
+        rows = []
+        for trial, instead_of in TRIALS.items():
+            for reference in (instead_of, "MAP"):
+                ends = [{k: compared(v[:, -1]) for k, v in there[name].items()} for name in names]
+                cells = [paired(each[trial], each[reference]) for each in ends]
+                rows.append([trial, reference, *cells])
+        page += [f"### trials at the end: {kind}\n", table(["trial", "minus", *columns], rows)]
+    rows = []
+    for label in dict.fromkeys([*TRIALS.values(), "MAP", *TRIALS]):
+        ends = [curves[label][:, -1] for curves in there.values()]
+        found = [
+            f"; {int((end < FOUND).sum())} of {len(end)}" if is_known(name) else ""
+            for name, end in zip(there, ends, strict=True)
+        ]
+        rows.append([label, *(cell(end) + more for end, more in zip(ends, found, strict=True))])
+    title = f"### trials at the end: each method, and runs below {FOUND}\n"
+    return [*page, title, table(["strategy", *columns], rows)]
+
+
+def bandit_rows(bandits: dict[str, Bandit]) -> list[list[str]]:
+    return [
+        [
+            label,
+            *(cell(share) for share in each.random),
+            cell(each.saturated),
+            *(cell(share[share.isfinite()]) for share in each.improved),
+        ]
+        for label, each in bandits.items()
+    ]
 
 
 def page_of(results: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
@@ -203,11 +288,8 @@ def page_of(results: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
         "Simple regret by evaluation:\n",
         table(["evaluation", *curves], by_round(curves, last)),
     ]
-    lines = [
-        [label, *(cell(share) for share in bandit.random), cell(bandit.saturated)]
-        for label, bandit in bandits(results, name).items()
-    ]
-    header = ["strategy", "random arm, first half", "second half", "rewards beyond D_0"]
+    lines = bandit_rows(bandits(results, name, BANDITS))
+    header = ["strategy", *BANDIT_COLUMNS]
     return [*page, "What the bandits chose:\n", table(header, lines)] if lines else page
 
 
@@ -216,12 +298,16 @@ def main() -> None:
     path: Path = arguments.to / "tables.md"
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     page: list[str] = []
-    every: dict[str, dict[str, dict[str, Tensor]]] = {}
-    for figure, names in GROUPS.items():
-        every[figure] = {
-            name: collected(arguments.results, arguments.to / "curves", name) for name in names
-        }
-        there = {name: curves for name, curves in every[figure].items() if curves}
+    names = [name for group in GROUPS.values() for name in group]
+    found = {name: collected(arguments.results, arguments.to / "curves", name) for name in names}
+    whole = {  # runs of all methods; otherwise the tables are those of the first campaigns
+        name: {label: each for label, each in curves.items() if label in LABELS}
+        if {*METHODS} <= {*curves}
+        else {}
+        for name, curves in found.items()
+    }
+    for figure, group in GROUPS.items():
+        there = {name: whole[name] for name in group if whole[name]}
         if not there:
             continue
         page += [f"### {SUMMARIES[figure]}: simple regret\n", summary(there, lambda each: each)]
@@ -231,11 +317,22 @@ def main() -> None:
             kept = read_curves_by(old, f"{name}: ", "evaluation")
             if {*kept} <= {"", *curves}:
                 page += page_of(arguments.results, name, curves)
+    page += trial_tables(found)
+    for name in names:
+        tried = bandit_rows(bandits(arguments.results, name, BANDITS_TRIED))
+        if len(tried) == len(BANDITS_TRIED):
+            title = f"### trials: what the bandits chose on {name}\n"
+            page += [title, table(["strategy", *BANDIT_COLUMNS], tried)]
     write_sections(path, page)
     text = path.read_text(encoding="utf-8")
-    for figure, found in every.items():
-        draw(found, SHOWN, text, arguments.to / figure)
-    draw(every["figure_2_synthetic"], ABLATION, text, arguments.to / "figure_4")
+    for figure, group in GROUPS.items():
+        draw({name: whole[name] for name in group}, SHOWN, text, arguments.to / figure)
+    functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
+    draw(functions, ABLATION, text, arguments.to / "figure_4")
+    tried = {name: curves for name, curves in found.items() if {*TRIALS} <= {*curves}}
+    for picture, labels in TRIAL_PICTURES.items():
+        some = {name: {each: curves[each] for each in labels} for name, curves in tried.items()}
+        draw(some, labels, "", arguments.to / picture)
 
 
 if __name__ == "__main__":

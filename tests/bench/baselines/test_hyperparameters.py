@@ -8,8 +8,13 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from botorch_risk_bench import baselines
-from botorch_risk_bench.baselines import fully_bayesian_gp_ucb, hyperparameters
-from botorch_risk_bench.baselines.hyperparameters import divide_lengthscales, expansion_factor
+from botorch_risk_bench.baselines import fully_bayesian_gp_ucb, shorter_lengthscales
+from botorch_risk_bench.baselines.gains import RewardGains
+from botorch_risk_bench.baselines.shorter_lengthscales import (
+    ExpandByOneStep,
+    divide_lengthscales,
+    expansion_factor,
+)
 from torch import Tensor
 
 from botorch_risk.acquisition.named import gp_ucb
@@ -110,6 +115,116 @@ def test_a_gp_ucb_shrinks_lengthscales_and_may_widen_the_bound() -> None:
         baselines.a_gp_ucb(BOUNDS, 0, regret_exponent=1.0, **SMALL)
 
 
+def widest_bounds(model: Any, row: int, factors: Any) -> list[tuple[float, float]]:
+    r"""Where the upper bound of one replicate is largest on a line, and the width there."""
+    with torch.no_grad():
+        lengthscale = float(model.covar_module.lengthscale[row])
+        noise, mean = float(model.likelihood.noise[row]), float(model.mean_module.constant[row])
+    X, y = model.train_inputs[0][row].numpy(), model.train_targets[row].numpy()
+    line = np.linspace(0, 1, 4001)[:, None]
+    found = []
+    for h in factors:
+
+        def correlation(a: Any, b: Any, scale: float = lengthscale / h) -> Any:
+            return np.exp(-((a[:, None, 0] - b[None, :, 0]) ** 2) / (2 * scale**2))
+
+        K, k = correlation(X, X) + noise * np.eye(len(X)), correlation(line, X)
+        weights = np.linalg.solve(K, k.T)
+        sigma = np.sqrt(np.maximum(1 - (k * weights.T).sum(-1), 1e-10))
+        best = np.argmax(mean + weights.T @ (y - mean) + 1.96 * sigma)
+        found.append((2 * line[best, 0], 2 * 1.96 * sigma[best]))
+    return found
+
+
+def test_one_step_prediction_is_found_on_its_grid() -> None:
+    r"""Seed by seed, by the formulas of a process on a line, with widths added up on the way."""
+    strategy = baselines.a_gp_ucb(BOUNDS, [0, 1, 2], one_step=True, num_initial=5)
+    factors, spent = [1.0] * 3, [0.0] * 3
+    grown = set()
+    for t in range(9):
+        X = strategy.ask()
+        if t:
+            model = standardized_gp(strategy.history.X / 2, strategy.history.mean.unsqueeze(-1))
+            fit_exact_gp(model)
+            for row, asked in enumerate(X.flatten().tolist()):
+                grid = factors[row] * 1.25 ** np.arange(17)
+                found = widest_bounds(model, row, grid)
+                enough = [k for k, (_, wide) in enumerate(found) if spent[row] + wide >= t**0.9]
+                k = enough[0] if enough else int(np.argmax([wide for _, wide in found]))
+                grown.add(k)
+                factors[row], spent[row] = grid[k], spent[row] + found[k][1]
+                assert asked == pytest.approx(found[k][0], abs=2e-3)
+        strategy.tell(X, (3 * X).sin())
+        assert strategy.state["factor"].tolist() == pytest.approx(factors)
+    assert 0 in grown and len(grown) > 2
+    recorded = strategy.history.recorded[:, 5:].sum(dim=-1)
+    assert recorded.tolist() == pytest.approx(spent, rel=1e-2)
+
+
+def test_one_step_prediction_resumes_and_takes_batches() -> None:
+    def build() -> Strategy:
+        return baselines.a_gp_ucb(BOUNDS, [3, 4], one_step=True, **SMALL)
+
+    strategy, resumed = build(), build()
+    play(strategy, 6)
+    assert (strategy.state["factor"] > 1).any()
+    resumed.load_state_dict(strategy.state_dict())
+    torch.testing.assert_close(resumed.ask(), strategy.ask())
+    assert strategy.ask(3).shape == (2, 3, 1)
+    method: Any = strategy.method
+    with pytest.raises(ValueError, match="`step` > 1"):
+        ExpandByOneStep(method.inner, 4.0, step=1.0)
+    with pytest.raises(ValueError, match="`widen` without `one_step`"):
+        baselines.a_gp_ucb(BOUNDS, 0, one_step=True, widen=True)
+
+
+@pytest.mark.parametrize("gain", ["amount", "sign"])
+def test_arms_earn_what_they_gain(gain: Any) -> None:
+    strategy = baselines.random_exp3(BOUNDS, range(8), gain=gain, **SMALL)
+    play(strategy, 1)
+    weights, rewards = torch.zeros(8, 2).double(), []
+    for t in range(1, 11):
+        method: Any = strategy.method
+        ((_, view),) = strategy.views
+        if t % 2:
+            outcomes = strategy.history.mean
+            arms = method.report.chosen(view, t).tolist()
+            odd, even = (min(1.0, (4 * np.log(2) / ((np.e - 1) * s)) ** 0.5) for s in (t, t + 1))
+        play(strategy, 1)
+        if t % 2:
+            continue
+        before = weights.softmax(dim=-1)
+        for row, arm in enumerate(arms):
+            told = outcomes[row].tolist()
+            gained = max(strategy.history.mean[row].tolist()) - max(told)
+            amount = min(gained / (max(told[:5]) - min(told[:5])), 1.0)
+            rewards.append(amount if gain == "amount" else float(gained > 0))
+            p = (1 - odd) * before[row, arm] + odd / 2
+            weights[row, arm] += even * rewards[-1] / (2 * p)
+        torch.testing.assert_close(strategy.state["log_weights"], weights)
+    assert 0.0 in rewards and max(rewards) > 0
+    assert strategy.state["num_rewards"].tolist() == [5] * 8
+
+
+def test_gains_need_outcomes_and_the_scale_of_the_initial_design() -> None:
+    strategy = baselines.random_exp3(BOUNDS, [0, 1], gain="sign", **SMALL)
+    play(strategy, 2)
+    X = strategy.ask()
+    strategy.tell(X, torch.tensor([[[2.0]], [[torch.nan]]]).double())
+    play(strategy, 1)
+    X = strategy.ask()
+    strategy.tell(X, torch.full_like(X, torch.nan))
+    assert strategy.state["num_rewards"].tolist() == [2, 2]
+    play(strategy, 1)
+    for _ in range(2):
+        X = strategy.ask()
+        strategy.tell(X, torch.full_like(X, torch.nan))
+    assert strategy.state["num_rewards"].tolist() == [3, 3]
+    method: Any = baselines.random_exp3(BOUNDS, 0, reward_scale="z_score", **SMALL).method
+    with pytest.raises(ValueError, match='scale "min_max" for gains'):
+        RewardGains(method)
+
+
 @pytest.mark.parametrize("seeds", [[0, 1], 0])
 def test_wang_and_de_freitas_end_where_it_is_uncertain(
     seeds: Any, monkeypatch: pytest.MonkeyPatch
@@ -129,7 +244,7 @@ def test_wang_and_de_freitas_end_where_it_is_uncertain(
             each.tell(X, (3 * X).sin())
     before = fitted(plain)(plain.ask() / 2).variance.sqrt()
     assert (before < 0.3).any()
-    monkeypatch.setattr(hyperparameters, "divide_lengthscales", watched)
+    monkeypatch.setattr(shorter_lengthscales, "divide_lengthscales", watched)
     X = strategy.ask()
     assert (halved[-1](X / 2 if halved[-1].batch_shape else X[0] / 2).variance.sqrt() >= 0.3).all()
     assert torch.equal(idle.ask(), plain.ask())

@@ -8,7 +8,9 @@ design of three points per input; no noise; two inputs for Deceptive; [-25, 25]^
 the logarithms: as a rate it holds lengthscales near zero in four inputs and more
 (`bench/reproduction/uhe/recovery.md`). The tables of the two tuning problems come with no package:
 scikit-learn's digits and breast-cancer data stand in. MCMC samples under BoTorch's priors, which
-its fully Bayesian model has built in, in every fifth round.
+its fully Bayesian model has built in, in every fifth round. A-GP-UCB's schedule is a function of t
+alone; the paper's is a prediction of one step, in a form of our own as A-GP-UCB-one-step. The other
+three names with more than the paper's are trials of rewards for what an arm gained.
 """
 
 from collections.abc import Callable
