@@ -25,6 +25,7 @@ MORE = {  # a second campaign: problems, rounds, and where its results are
         4,
         "more.sqlite",
     ),
+    "uhe/trials": (["uhe-branin", "uhe-h1"], 4, "trials.sqlite"),
     "vucb/arms": (["var-branin-discrete", "var-branin-continuous"], 2, "arms/campaign.sqlite"),
 }
 RUNS_IN_ALL = {  # strategies x seeds of each campaign
@@ -34,6 +35,7 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     "truvar/more": 3 * 20 + 2 * 10 + 10 + 3 * 20 + 4 * 10,
     "uhe/campaign": 5 * 9 * 20 + 9 * 10,
     "uhe/sampled": 6 * 10,
+    "uhe/trials": 4 * 4 * 20 + 4 * 10,
     "vucb/arms": 4 * 4 * 10 + 2 * 10 + 3 * 4 * 10 + 4 * 3 * 10 + 2 * 10,
     "vucb/campaign": 6 * 7 * 30 + 6 * 2 * 10 + 5 * 2 * 5 + 4 * 5,
 }

@@ -217,9 +217,8 @@ def of_chosen_repeats(make: Any, label: str = "", **options: Any) -> StrategyCas
     )
 
 
-def of_outcomes(make: Any, batch_size: int = 2, label: str = "", **options: Any) -> StrategyCase:
-    options = {**_FAST, **options}
-    return StrategyCase(make, PROBLEM.bounds, options, batch_size=batch_size, label=label)
+def of_outcomes(make: Any, batch_size: int = 2, label: str = "", **more: Any) -> StrategyCase:
+    return StrategyCase(make, PROBLEM.bounds, _FAST | more, batch_size=batch_size, label=label)
 
 
 def of_contexts(make: Any, label: str = "", **options: Any) -> StrategyCase:
@@ -317,10 +316,8 @@ STRATEGIES = [
     StrategyCase(strategies.random_search, PROBLEM.bounds, {"risk_aversion": 1.0}),
     of_outcomes(strategies.uhe_bo),
     of_outcomes(baselines.gp_ucb),
-    of_outcomes(baselines.pseudo_data_gp_ucb),
+    *map(of_outcomes, (baselines.pseudo_data_gp_ucb, baselines.ra_bo, baselines.portfolio_exp3)),
     of_outcomes(baselines.random_exp3),
-    of_outcomes(baselines.ra_bo),
-    of_outcomes(baselines.portfolio_exp3),
     of_outcomes(baselines.random_exp3, label="-gain", gain="sign"),
     of_outcomes(baselines.a_gp_ucb),
     of_outcomes(baselines.a_gp_ucb, label="-one-step", one_step=True),

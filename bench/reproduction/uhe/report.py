@@ -15,14 +15,21 @@ from typing import Any
 import torch
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
+from botorch_risk_bench.metrics import INTERVAL, format_with_error, mean_and_standard_error
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
 from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
-from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
+from bench.reproduction.tables import (
+    Comparison,
+    cell,
+    paired,
+    read_curves_by,
+    table,
+    write_sections,
+)
 from bench.reproduction.uhe.campaign import METHODS
 from bench.reproduction.uhe.trials import TRIALS
 from botorch_risk.strategies.space import decision_box
@@ -233,9 +240,32 @@ def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
     return f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
 
 
+def unpaired_summary(whole: dict[str, dict[str, Tensor]], page: str) -> list[str]:
+    r"""Differences of means to UHE-BO where the rounds of a method are lost, from their tables.
+
+    The half-width is the root of the sum of the squares of both, which leaves out that the seeds
+    are the same. Ten seeds, of UHE-BO too, as MCMC has.
+    """
+    cells: dict[str, dict[str, str]] = {}
+    for name, curves in whole.items():
+        kept = bands(name, {each: values[:10] for each, values in curves.items()}, page)
+        for label in (each for each in kept if each != REFERENCE and each not in curves):
+            (_, mean, half), (_, ours, our_half) = kept[label], kept[REFERENCE]
+            error = (half[-1].square() + our_half[-1].square()).sqrt()
+            text = Comparison(format_with_error(float(mean[-1] - ours[-1]), float(error)))
+            cells.setdefault(label, {})[name] = text
+    labels = [label for label in LABELS if label in cells]
+    names = [name for name in whole if any(name in each for each in cells.values())]
+    rows = [[label, *(cells[label].get(name, "") for name in names)] for label in labels]
+    if not rows:
+        return []
+    title = "### functions at the end: simple regret, not paired, where rounds are lost\n"
+    return [title, table([f"minus {REFERENCE}", *names], rows)]
+
+
 def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:
     r"""What the trials change at the end: minus what they stand in for, and minus MAP."""
-    there = {name: curves for name, curves in results.items() if {*TRIALS} <= {*curves}}
+    there = {name: curves for name, curves in results.items() if {*TRIALS} & {*curves}}
     if not there:
         return []
     columns, page = [name.removeprefix("uhe-") for name in there], []
@@ -245,18 +275,20 @@ def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:
         rows = []
         for trial, instead_of in TRIALS.items():
             for reference in (instead_of, "MAP"):
-                ends = [{k: compared(v[:, -1]) for k, v in there[name].items()} for name in names]
-                cells = [paired(each[trial], each[reference]) for each in ends]
+                ends = [{k: compared(v[:, -1]) for k, v in there[each].items()} for each in names]
+                cells = [
+                    paired(each[trial], each[reference]) if trial in each else "" for each in ends
+                ]
                 rows.append([trial, reference, *cells])
         page += [f"### trials at the end: {kind}\n", table(["trial", "minus", *columns], rows)]
     rows = []
     for label in dict.fromkeys([*TRIALS.values(), "MAP", *TRIALS]):
-        ends = [curves[label][:, -1] for curves in there.values()]
-        found = [
-            f"; {int((end < FOUND).sum())} of {len(end)}" if is_known(name) else ""
-            for name, end in zip(there, ends, strict=True)
-        ]
-        rows.append([label, *(cell(end) + more for end, more in zip(ends, found, strict=True))])
+        line = [label]
+        for name, curves in there.items():
+            end = curves[label][:, -1] if label in curves else torch.empty(0)
+            few = f"; {int((end < FOUND).sum())} of {len(end)}" if is_known(name) else ""
+            line.append(cell(end) + few if len(end) else "")
+        rows.append(line)
     title = f"### trials at the end: each method, and runs below {FOUND}\n"
     return [*page, title, table(["strategy", *columns], rows)]
 
@@ -317,21 +349,26 @@ def main() -> None:
             kept = read_curves_by(old, f"{name}: ", "evaluation")
             if {*kept} <= {"", *curves}:
                 page += page_of(arguments.results, name, curves)
+    functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
+    if any(functions.values()):
+        page += unpaired_summary(functions, old)
     page += trial_tables(found)
     for name in names:
         tried = bandit_rows(bandits(arguments.results, name, BANDITS_TRIED))
-        if len(tried) == len(BANDITS_TRIED):
+        if len(tried) > 1:
             title = f"### trials: what the bandits chose on {name}\n"
             page += [title, table(["strategy", *BANDIT_COLUMNS], tried)]
     write_sections(path, page)
     text = path.read_text(encoding="utf-8")
     for figure, group in GROUPS.items():
         draw({name: whole[name] for name in group}, SHOWN, text, arguments.to / figure)
-    functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
     draw(functions, ABLATION, text, arguments.to / "figure_4")
-    tried = {name: curves for name, curves in found.items() if {*TRIALS} <= {*curves}}
     for picture, labels in TRIAL_PICTURES.items():
-        some = {name: {each: curves[each] for each in labels} for name, curves in tried.items()}
+        some = {
+            name: {each: curves[each] for each in labels if each in curves}
+            for name, curves in found.items()
+            if {*TRIALS} & {*curves}
+        }
         draw(some, labels, "", arguments.to / picture)
 
 
