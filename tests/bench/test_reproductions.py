@@ -34,6 +34,7 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     "truvar/campaign": 4 * 100 + 2 * 100 + 4 * 50 + 3 * 100 + 4 * 200 + 50,
     "truvar/more": 3 * 20 + 2 * 10 + 10 + 3 * 20 + 4 * 10,
     "uhe/campaign": 5 * 9 * 20 + 9 * 10,
+    "uhe/lander": 6 * 10,
     "uhe/sampled": 6 * 10,
     "uhe/trials": 4 * 4 * 20 + 4 * 10,
     "vucb/arms": 4 * 4 * 10 + 2 * 10 + 3 * 4 * 10 + 4 * 3 * 10 + 2 * 10,

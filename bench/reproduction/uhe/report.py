@@ -2,7 +2,8 @@ r"""Writes the tables and pictures behind this folder's README from what its cam
 
 Methods are compared by simple regret, the paper's metric, and then by its logarithm. A section of
 tables.md stays as it is if no store has the rounds of its problem, or if the rounds of a strategy
-are missing; its picture is then drawn from the table.
+are missing; its picture is then drawn from the table. What some methods alone have played again,
+and what is tried beyond the paper, has sections of its own.
 
 python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/reproduction/uhe]
 """
@@ -61,6 +62,7 @@ ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, l
 SAMPLED = "MCMC"  # of the first campaigns alone, whose rounds are lost
 LABELS = (*METHODS, SAMPLED)
 SHOWN = tuple(label for label in LABELS if label not in ("pseudo-data", "Random+EXP3"))  # in Fig. 4
+AGAIN = "again, by some methods, "  # begins the heading of a problem whose first tables stay
 TRIAL_PICTURES = {
     "trial_rewards": ("UHE-BO", "UHE-BO-gain", "UHE-BO-improved", "Random+EXP3", "MAP"),
     "trial_one_step": ("A-GP-UCB-one-step", "A-GP-UCB", "UHE-BO", "MAP"),
@@ -148,6 +150,11 @@ def bandits(results: Path, name: str, labels: tuple[str, ...]) -> dict[str, Band
                 ),
             )
     return found
+
+
+def is_stored(results: Path, name: str) -> bool:
+    with records_of(results, name) as records:
+        return bool(records)
 
 
 def logarithm(regret: Tensor) -> Tensor:
@@ -305,7 +312,7 @@ def bandit_rows(bandits: dict[str, Bandit]) -> list[list[str]]:
     ]
 
 
-def page_of(results: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
+def page_of(results: Path, name: str, curves: dict[str, Tensor], again: str = "") -> list[str]:
     reference = "the optimum" if is_known(name) else "the best value that any method found"
     num_initial, last = get_experiment(name).num_initial, curves[REFERENCE].shape[-1] - 1
     header = ["strategy", "seeds", "simple regret", "first ten seeds"]
@@ -314,7 +321,7 @@ def page_of(results: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
         header += ["log10 regret", f"below {FOUND}"]
         header += [f"log10 regret minus {each}'s" for each in COMPARED_WITH]
     page = [
-        f"### {name}: {num_initial} initial points, against {reference}\n",
+        f"### {again}{name}: {num_initial} initial points, against {reference}\n",
         f"After {last} evaluations:\n",
         table(header, final_rows(name, curves, last)),
         "Simple regret by evaluation:\n",
@@ -347,11 +354,15 @@ def main() -> None:
             page += [f"### {SUMMARIES[figure]}: log10 regret\n", summary(there, logarithm)]
         for name, curves in there.items():
             kept = read_curves_by(old, f"{name}: ", "evaluation")
-            if {*kept} <= {"", *curves}:
+            if {*kept} <= {"", *curves} and is_stored(arguments.results, name):
                 page += page_of(arguments.results, name, curves)
     functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
     if any(functions.values()):
         page += unpaired_summary(functions, old)
+    for name, curves in found.items():
+        some = {label: each for label, each in curves.items() if label in LABELS}
+        if REFERENCE in some and not whole[name] and is_stored(arguments.results, name):
+            page += page_of(arguments.results, name, some, AGAIN)
     page += trial_tables(found)
     for name in names:
         tried = bandit_rows(bandits(arguments.results, name, BANDITS_TRIED))
@@ -362,6 +373,8 @@ def main() -> None:
     text = path.read_text(encoding="utf-8")
     for figure, group in GROUPS.items():
         draw({name: whole[name] for name in group}, SHOWN, text, arguments.to / figure)
+    if found["uhe-lunar"] and not whole["uhe-lunar"]:
+        draw({"uhe-lunar": found["uhe-lunar"]}, LABELS, text, arguments.to / "lander")
     draw(functions, ABLATION, text, arguments.to / "figure_4")
     for picture, labels in TRIAL_PICTURES.items():
         some = {
