@@ -106,13 +106,18 @@ class Bandit:
 
 
 def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
-    r"""Simple regret `R x (T + 1)` of all strategies of a problem; none if it was not run."""
+    r"""Simple regret `R x (T + 1)` of all strategies of a problem; none if it was not run.
+
+    T is the number of rounds that all of them have.
+    """
     path = curves / f"{name}.json.gz"
     with records_of(results, name) as records:
         if not records:
             return {label: each["regret"] for label, each in read_curves(path).items()}
         found = regret_curves(*records)
-    regret = {label: found[label].simple for label in (*LABELS, *TRIALS) if label in found}
+    length = min(each.simple.shape[-1] for each in found.values())
+    labels = [label for label in (*LABELS, *TRIALS) if label in found]
+    regret = {label: found[label].simple[:, :length] for label in labels}
     write_curves(path, {label: {"regret": values} for label, values in regret.items()})
     return regret
 
