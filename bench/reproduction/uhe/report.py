@@ -196,7 +196,8 @@ def summary(results: dict[str, dict[str, Tensor]], compared: Callable[[Tensor], 
         for curves in results.values():
             ends = {each: compared(curves[each][:, -1]) for each in curves}
             line.append(paired(ends[label], ends[REFERENCE]) if label in ends else "")
-        lines.append(line)
+        if any(line[1:]):
+            lines.append(line)
     return table([f"minus {REFERENCE}", *results], lines)
 
 
@@ -252,22 +253,23 @@ def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
     return f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
 
 
-def unpaired_summary(whole: dict[str, dict[str, Tensor]], page: str) -> list[str]:
+def unpaired_summary(found: dict[str, dict[str, Tensor]], page: str) -> list[str]:
     r"""Differences of means to UHE-BO where the rounds of a method are lost, from their tables.
 
     The half-width is the root of the sum of the squares of both, which leaves out that the seeds
-    are the same. Ten seeds, of UHE-BO too, as MCMC has.
+    are the same. UHE-BO by its first ten seeds, as MCMC has ten.
     """
     cells: dict[str, dict[str, str]] = {}
-    for name, curves in whole.items():
-        kept = bands(name, {each: values[:10] for each, values in curves.items()}, page)
+    for name, curves in found.items():
+        ten = {each: values[:10] for each, values in curves.items()}
+        kept = bands_of_tables(page, f"{name}: ") | bands(name, ten, page)
         for label in (each for each in kept if each != REFERENCE and each not in curves):
             (_, mean, half), (_, ours, our_half) = kept[label], kept[REFERENCE]
             error = (half[-1].square() + our_half[-1].square()).sqrt()
             text = Comparison(format_with_error(float(mean[-1] - ours[-1]), float(error)))
             cells.setdefault(label, {})[name] = text
     labels = [label for label in LABELS if label in cells]
-    names = [name for name in whole if any(name in each for each in cells.values())]
+    names = [name for name in found if any(name in each for each in cells.values())]
     rows = [[label, *(cells[label].get(name, "") for name in names)] for label in labels]
     if not rows:
         return []
@@ -363,10 +365,10 @@ def main() -> None:
                 page += page_of(arguments.results, name, curves)
     functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
     if any(functions.values()):
-        page += unpaired_summary(functions, old)
+        page += unpaired_summary({name: found[name] for name in functions}, old)
     for name, curves in found.items():
         some = {label: each for label, each in curves.items() if label in LABELS}
-        if REFERENCE in some and not whole[name] and is_stored(arguments.results, name):
+        if {*COMPARED_WITH} <= {*some} and not whole[name] and is_stored(arguments.results, name):
             page += page_of(arguments.results, name, some, AGAIN)
     page += trial_tables(found)
     for name in names:
