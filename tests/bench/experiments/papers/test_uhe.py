@@ -43,7 +43,14 @@ def test_the_optimum_is_that_of_the_function(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "label"), [("deceptive", "UHE-BO"), ("logistic", "RA-BO"), ("h1", "Wang-de-Freitas")]
+    ("name", "label"),
+    [
+        ("deceptive", "UHE-BO"),
+        ("logistic", "RA-BO"),
+        ("h1", "Wang-de-Freitas"),
+        ("branin", "UHE-BO-gain"),
+        ("hartmann3", "A-GP-UCB-one-step"),
+    ],
 )
 def test_two_rounds(tmp_path: Path, name: str, label: str) -> None:
     definition, path = get_experiment(f"uhe-{name}"), tmp_path / "results.sqlite"
@@ -64,7 +71,8 @@ def test_all_but_random_points_and_mcmc_fit_the_model_of_the_paper() -> None:
         strategy: Any = definition.build(label, bounds, [0])
         if label in ("Random", "MCMC"):
             continue
-        method = getattr(strategy.method, "inner", strategy.method)
+        method = getattr(strategy.method, "report", strategy.method)
+        method = getattr(method, "inner", method)
         assert method.model is matern_process
         assert method.acquisition.keywords["beta"] == pytest.approx(1.96**2)
     assert isinstance(definition.build("UHE-BO", bounds, [0]).method, RandomOrAcquire)
