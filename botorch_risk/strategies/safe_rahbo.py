@@ -121,7 +121,7 @@ class _KnownSafe:
 
 @dataclass(frozen=True)
 class SafeMeanVarianceSearch(Method):
-    r"""A search on `MeanVarianceGP`s that asks only for points that are safe with confidence.
+    r"""A search by `MeanVarianceGP` that asks only for points that are safe with confidence.
 
     Each outcome has a model of its own. RAHBO's point is asked if it is safe; otherwise
     `safe_candidate` chooses among random candidates. The points that are known to be safe stay

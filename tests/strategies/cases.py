@@ -347,7 +347,9 @@ STRATEGIES = [
     of_pairs(baselines.contextual_gp_ucb, risk_level=0.1),
     of_pairs(baselines.random_pairs, risk_level=0.1),
     of_pairs(baselines.v_ucb_by_likelihood, risk_level=0.1),
-    of_pairs(baselines.v_ucb_by_surrogate, risk_level=0.1, num_samples=2, num_starts=1),
+    of_pairs(
+        baselines.v_ucb_by_surrogate, risk_level=0.1, num_samples=2, num_starts=1, raw_samples=4
+    ),
     of_pairs(baselines.rho_knowledge_gradient, risk_level=0.1, num_fantasies=2, **_TINY),
     of_pairs(baselines.value_at_risk_log_nei, risk_level=0.1, **_TINY),
     of_risks(strategies.risk_search),
