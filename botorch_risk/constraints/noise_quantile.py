@@ -95,8 +95,46 @@ def normal_quantile(delta: float) -> float:
 LEAST_NOISE = 1e-12  # of the squared spread of the outcome
 
 
+class _NoiseBound(PointwiseAcquisitionFunction):
+    r"""What the bounds of a `MeanVarianceGP` with its noise share."""
+
+    beta: Tensor
+    least_noise: Tensor
+
+    def __init__(self, model: Model, X_pending: Tensor | None, **weights: Any) -> None:
+        require_mean_variance_gp(model)
+        super().__init__(model=model)
+        register_weights(self, model, **weights)
+        self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> Any:
+        model: Any = self.model
+        return model if X_pending is None else model.condition_on_pending(X_pending)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        return self.upper(X)
+
+    def upper(self, X: Tensor) -> Tensor:
+        return self._bound(X, side=1)
+
+    def lower(self, X: Tensor) -> Tensor:
+        return self._bound(X, side=-1)
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""What is predicted, with neither bound."""
+        return self._bound(X, side=0)
+
+    def _bound(self, X: Tensor, side: int) -> Tensor:
+        raise NotImplementedError
+
+    def _root(self, noise: Tensor) -> Tensor:
+        r"""The standard deviation; the root of a bound at 0 has no gradient."""
+        return noise.clamp_min(self.least_noise.to(noise).unsqueeze(-1)).sqrt()
+
+
 @construct_from_own_arguments
-class NoiseQuantileBound(PointwiseAcquisitionFunction):
+class NoiseQuantileBound(_NoiseBound):
     r"""Bounds of the lower quantile of one evaluation, with the learnt noise.
 
         upper(x) = mean(x) + sqrt(beta) sigma(x) - z sqrt(lower bound of the noise)
@@ -128,9 +166,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         True
     """
 
-    beta: Tensor
     noise_beta: Tensor | None
-    least_noise: Tensor
 
     def __init__(
         self,
@@ -141,36 +177,15 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         minimized: bool = False,
         X_pending: Tensor | None = None,
     ) -> None:
-        require_mean_variance_gp(model)
-        super().__init__(model=model)
+        super().__init__(model, X_pending, beta=beta, noise_beta=noise_beta)
         self.z = normal_quantile(delta)
         self.minimized = minimized
-        register_weights(self, model, beta=beta, noise_beta=noise_beta)
-        self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
-        self.set_X_pending(X_pending)
-
-    def _condition(self, X_pending: Tensor | None) -> Any:
-        model: Any = self.model
-        return model if X_pending is None else model.condition_on_pending(X_pending)
 
     @property
     def process(self) -> MarginalPredictor:
         r"""The process whose readings say most about the quantile, that of f."""
         predictor: MarginalPredictor = self._conditioned.mean_marginals
         return predictor
-
-    def evaluate(self, X: Tensor) -> Tensor:
-        return self.upper(X)
-
-    def upper(self, X: Tensor) -> Tensor:
-        return self._bound(X, side=1)
-
-    def lower(self, X: Tensor) -> Tensor:
-        return self._bound(X, side=-1)
-
-    def mean(self, X: Tensor) -> Tensor:
-        r"""The quantile with predicted f and noise."""
-        return self._bound(X, side=0)
 
     def _bound(self, X: Tensor, side: int) -> Tensor:
         X = as_points(X, self.model)
@@ -183,13 +198,11 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         else:
             bounds = model.noise_confidence_bounds(X, per_point(self.noise_beta, X))
             noise = bounds[0] if side * self.z > 0 else bounds[1]  # more noise helps if z < 0
-        # The root of a bound at 0 has no gradient.
-        least = self.least_noise.to(noise).unsqueeze(-1)
-        return f - self.z * noise.clamp_min(least).sqrt()
+        return f - self.z * self._root(noise)
 
 
 @construct_from_own_arguments
-class NoiseDeviationBound(PointwiseAcquisitionFunction):
+class NoiseDeviationBound(_NoiseBound):
     r"""Bounds of the standard deviation of the noise, negative so that larger is better.
 
         upper(x) = -sqrt(lower bound of the noise),   lower(x) = -sqrt(upper bound of the noise)
@@ -206,21 +219,10 @@ class NoiseDeviationBound(PointwiseAcquisitionFunction):
         ValueError: If beta is negative or not finite.
     """
 
-    beta: Tensor
-    least_noise: Tensor
-
     def __init__(
         self, model: Model, beta: float | Tensor = 4.0, X_pending: Tensor | None = None
     ) -> None:
-        require_mean_variance_gp(model)
-        super().__init__(model=model)
-        register_weights(self, model, beta=beta)
-        self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
-        self.set_X_pending(X_pending)
-
-    def _condition(self, X_pending: Tensor | None) -> Any:
-        model: Any = self.model
-        return model if X_pending is None else model.condition_on_pending(X_pending)
+        super().__init__(model, X_pending, beta=beta)
 
     @property
     def process(self) -> MarginalPredictor | None:
@@ -228,24 +230,11 @@ class NoiseDeviationBound(PointwiseAcquisitionFunction):
         noise = self._conditioned.noise
         return noise.marginals if isinstance(noise, LearntNoise) else None
 
-    def evaluate(self, X: Tensor) -> Tensor:
-        return self.upper(X)
-
-    def upper(self, X: Tensor) -> Tensor:
-        return self._deviation(self._bounds(X)[0])
-
-    def lower(self, X: Tensor) -> Tensor:
-        return self._deviation(self._bounds(X)[1])
-
-    def mean(self, X: Tensor) -> Tensor:
-        r"""The negative standard deviation of the predicted noise."""
-        return self._deviation(self._conditioned.predicted_noise(as_points(X, self.model))[..., 0])
-
-    def _bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        X = as_points(X, self.model)
-        bounds: tuple[Tensor, Tensor]
-        bounds = self._conditioned.noise_confidence_bounds(X, per_point(self.beta, X))
-        return bounds
-
-    def _deviation(self, noise: Tensor) -> Tensor:
-        return -noise.clamp_min(self.least_noise.to(noise).unsqueeze(-1)).sqrt()
+    def _bound(self, X: Tensor, side: int) -> Tensor:
+        X, model = as_points(X, self.model), self._conditioned
+        if side == 0:
+            noise = model.predicted_noise(X).squeeze(-1)
+        else:
+            bounds = model.noise_confidence_bounds(X, per_point(self.beta, X))
+            noise = bounds[0] if side > 0 else bounds[1]
+        return -self._root(noise)
