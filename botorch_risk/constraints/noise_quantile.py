@@ -183,7 +183,7 @@ class NoiseQuantileBound(_NoiseBound):
 
     @property
     def process(self) -> MarginalPredictor:
-        r"""The process whose readings say most about the quantile, that of f."""
+        r"""The process of f, whose readings say most about the quantile."""
         predictor: MarginalPredictor = self._conditioned.mean_marginals
         return predictor
 

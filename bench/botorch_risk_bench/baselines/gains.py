@@ -20,7 +20,7 @@ class RewardGains(ReportedMethod):
         amount:  clip((y - best before the arm) / (high - low), 0, 1)
         sign:    1 if y > best before the arm, else 0
 
-    Here y is the larger outcome of the arm, `low` and `high` those of the initial design, as in
+    Here y is the larger outcome of the arm, `low` and `high` the range of the initial design, as in
     `min_max` of `botorch_risk.bandits.scale_reward`. Amounts add up to at most the regret of the
     initial design in units of its range, whatever the number of rounds, so that they move the
     weights of EXP3 little; signs do not shrink with the regret.
