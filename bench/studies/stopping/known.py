@@ -17,7 +17,6 @@ from botorch_risk_bench.experiments.papers.models import known_process
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from bench.studies import stored_rows
 from bench.studies.stopping import replay
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
@@ -123,12 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results/stopping"))
     path = parser.parse_args().results / "known.jsonl"
-    names = [(pair.name,) for pair in PAIRS]
-    missing = [name for (name,) in stored_rows.missing_cases(path, ("pair",), names)]
-    for number in stored_rows.append(path, rows_of(missing)):
-        print(f"{number} of {len(missing)}", flush=True)
-    rows = stored_rows.read(path)
-    print(f"{replay.coverage(rows)}\n\n{replay.summary(rows)}")
+    replay.report(path, [pair.name for pair in PAIRS], rows_of)
 
 
 if __name__ == "__main__":

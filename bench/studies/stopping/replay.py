@@ -11,7 +11,8 @@ import argparse
 import json
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,20 +150,27 @@ def calibrated(rows: list[dict[str, Any]], share: float) -> float:
     return float("inf")
 
 
+def report(
+    path: Path, names: Sequence[str], play: Callable[[list[str]], Iterable[dict[str, Any]]]
+) -> None:
+    r"""Plays the pairs that are not stored yet, and prints the tables."""
+    cases = [(name,) for name in names]
+    missing = [name for (name,) in stored_rows.missing_cases(path, ("pair",), cases)]
+    for number in stored_rows.append(path, play(missing)):
+        print(f"{number} of {len(missing)}", flush=True)
+    rows = stored_rows.read(path)
+    print(f"{coverage(rows)}\n\n{summary(rows)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", type=Path)
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--results", type=Path, default=Path("results/stopping"))
     arguments = parser.parse_args()
-    path = arguments.results / "replay.jsonl"
-    names = [(name,) for name in pairs()[: arguments.pairs]]
-    missing = [name for (name,) in stored_rows.missing_cases(path, ("pair",), names)]
     with CampaignStore(arguments.store) as store:
-        for number in stored_rows.append(path, rows_of(store, missing)):
-            print(f"{number} of {len(missing)}", flush=True)
-    rows = stored_rows.read(path)
-    print(f"{coverage(rows)}\n\n{summary(rows)}")
+        path, names = arguments.results / "replay.jsonl", pairs()[: arguments.pairs]
+        report(path, names, partial(rows_of, store))
 
 
 if __name__ == "__main__":
