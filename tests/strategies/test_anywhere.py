@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    OptimizationGradientError,
+    UnsupportedError,
+)
 from botorch_risk_bench.baselines import (
+    entropy_search,
     expected_improvement_search,
     minimum_regret_search,
     predictive_entropy_search,
@@ -172,6 +177,22 @@ def test_a_baseline_samples_anywhere_at_least_as_well_as_on_the_grid(search: Any
     of_points = score(view, posterior, noise).amax(dim=-1)
     found = score.anywhere(view, posterior, noise).evaluate(X).squeeze(-1)
     assert (found >= of_points - 1e-9).all() and (found > of_points + 1e-6).any()
+
+
+def test_where_a_gradient_is_nan_the_best_point_of_the_grid_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(acqf: Any, bounds: Tensor, **options: Any) -> Any:
+        raise OptimizationGradientError("NaN", current_x=bounds.numpy())
+
+    strategy = predictive_entropy_search(unit_grid(SIDE), [0], anywhere=True, **KNOWN)
+    X = strategy.ask()
+    strategy.tell(X, FUNCTIONS(X.expand(3, -1, -1))[:1].reshape(1, -1, 1))
+    monkeypatch.setattr(entropy_search, "optimize_acqf", fails)
+    ((_, view),) = strategy.views
+    score: Any = strategy.method.sampler.score  # type: ignore[attr-defined]
+    scores = score(view, view.belief.posterior, torch.full((1, SIDE**2), 1e-6).double())
+    assert torch.equal(strategy.ask()[0, 0], unit_grid(SIDE)[scores[0].argmax()])
 
 
 def test_scores_anywhere_agree_with_those_of_the_domain() -> None:
