@@ -39,7 +39,7 @@ class SafeStart:
         safe_points: `n x d` points, the initial design.
 
     Raises:
-        BotorchTensorDimensionError: If there is no point, or its columns are not those of the box.
+        BotorchTensorDimensionError: If there is no point, or it has another number of columns.
         InputDataError: If a point is outside the box.
     """
 

@@ -346,7 +346,7 @@ def main() -> None:
     page: list[str] = []
     names = [name for group in GROUPS.values() for name in group]
     found = {name: collected(arguments.results, arguments.to / "curves", name) for name in names}
-    whole = {  # runs of all methods; otherwise the tables are those of the first campaigns
+    whole = {  # runs of all methods; otherwise the first campaigns' tables stay
         name: {label: each for label, each in curves.items() if label in LABELS}
         if {*METHODS} <= {*curves}
         else {}

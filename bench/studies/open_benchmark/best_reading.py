@@ -1,7 +1,7 @@
 r"""What other packages reach if each recommends the decision with the best reading so far.
 
-The campaign `outside_pairs` recommends them as `risk_search` does. By themselves they hand over
-their best trial, which is known once they are played; w is drawn, so that a lucky one misleads.
+The campaign `outside_pairs` recommends them as `risk_search` does. Their users recommend the best
+trial, which is known once the rounds are played; w is drawn, so that a lucky one misleads.
 
 python -m bench.studies.open_benchmark.best_reading results/outside.sqlite FOUND.json.gz
 """
