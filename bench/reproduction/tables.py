@@ -1,6 +1,6 @@
 r"""Cells and tables that every report of this folder uses."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -38,6 +38,26 @@ def table(header: list[str], rows: Iterable[list[str]]) -> str:
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     number = sum(isinstance(each, Comparison) for row in rows for each in row)
     return f"{text}\n{note_on_comparisons(number)}\n" if number else text
+
+
+def comparisons(
+    problems: Mapping[str, Mapping[str, Tensor]], pairs: Iterable[tuple[str, str]]
+) -> str:
+    r"""A table with a row for each pair of methods: the first minus the second, in each problem.
+
+    Args:
+        problems: From the title of a problem to its methods and their values, `R` each.
+        pairs: Pairs of methods; one that no problem has is left out.
+    """
+    rows = []
+    for first, second in pairs:
+        cells = [
+            paired(values[first], values[second]) if {first, second} <= {*values} else ""
+            for values in problems.values()
+        ]
+        if any(cells):
+            rows.append([f"{first} minus {second}", *cells])
+    return table(["paired over the seeds that both have", *problems], rows) if rows else ""
 
 
 def write_sections(path: Path, page: Iterable[str]) -> None:

@@ -49,10 +49,10 @@ def pseudo_points(
 
         neighbour_j = argmin_i |x_i - x'_j|
 
-    Distances are those in the unit cube of `bounds`, so that no input dominates by its unit (the
-    paper does not say which distance). The paper leaves open what happens if an input was observed
-    several times. Here a point then has all of its outcomes, so that they inform the noise, and the
-    number of points depends on the number of distinct inputs. Ties between inputs at the same
+    Distances are Euclidean, as in the paper, which does not say in which units: here in the unit
+    cube of `bounds`, so that no input dominates by its unit. The paper leaves open what happens if
+    an input was observed several times. Here a point then has all of its outcomes, so that they
+    inform the noise, and the number of points depends on the number of distinct inputs. Ties between inputs at the same
     distance go to the smaller first coordinate (then the second, and so on), so nothing depends on
     the order of the rows.
 

@@ -6,52 +6,38 @@ python -m bench.reproduction.kde.report [--results results/kde] [--to FOLDER]
 """
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from botorch_risk_bench.experiments.papers.kde import EXPERIMENTS, portfolio
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import INTERVAL, MeanAndStandardError
+from botorch_risk_bench.metrics import INTERVAL
 from botorch_risk_bench.reports.summary import RegretCurves, regret_curves
 from torch import Tensor
-from torch.distributions import Cauchy, Normal
 
 from bench.reproduction.kde.campaign import ALL, FITTED_KERNEL, MATERN, NUM_ROUNDS, RELEASED
 from bench.reproduction.pictures import draw_mean, finish, panels
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
-from bench.reproduction.tables import cell, paired, table
-from botorch_risk.environments import KernelDensity, leave_one_out_bandwidth, silverman_bandwidth
+from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 
 REFERENCE = "SBO-KDE"
 OF_2023 = "-Matern"
 PORTFOLIO = ("portfolio-normal", "portfolio-uniform")  # by portfolio.py
 DRAWN = ("SBO-KDE", "DRBO-KDE", "StableOpt", "GP-UCB", "DRBO-MMD", "DRBO-MMD-minimax")
 IN_THE_TABLES = (*DRAWN, *RELEASED, *MATERN, FITTED_KERNEL)
-# Table 2: mean total variation and its standard error, 20 runs.
-PAPER_TABLE_2 = {
-    "normal": {
-        10: (0.3222, 0.0327),
-        100: (0.1315, 0.0088),
-        200: (0.1156, 0.0079),
-        300: (0.0962, 0.0083),
-    },
-    "complicated": {
-        10: (0.6216, 0.0190),
-        100: (0.5380, 0.0333),
-        200: (0.4853, 0.0233),
-        300: (0.4724, 0.0258),
-    },
-}
-NORMALS = ((0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1), (0.7, 0.075), (0.8, 0.03))
-DISTRIBUTIONS: dict[str, list[Any]] = {
-    "normal": [Normal(0.5, 0.1)],
-    "complicated": [
-        *(Normal(mean, deviation) for mean, deviation in NORMALS),
-        Cauchy(0.2, 0.02),
-        Cauchy(0.8, 0.02),
-    ],
-}
+MODELS = {"default model of today": "", "default model of 2023": OF_2023}
+COMPARED = [  # with each model: the first minus the second
+    *((each, "SBO-KDE") for each in DRAWN[1:]),
+    *((each, "DRBO-KDE") for each in DRAWN[2:]),
+    ("DRBO-MMD-minimax", "DRBO-MMD"),
+]
+VARIED = [
+    *((each, each + OF_2023) for each in DRAWN[:4]),
+    *((each, each.removesuffix("-released")) for each in RELEASED),
+    *((each, "SBO-KDE") for each in RELEASED),
+    *((FITTED_KERNEL, each + OF_2023) for each in DRAWN[:2]),
+    (FITTED_KERNEL, "DRBO-MMD-minimax"),
+]
 
 
 def collected(
@@ -128,11 +114,9 @@ def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
 
 def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
     r"""Cumulative and simple regret; below, with the model that was BoTorch's default in 2023."""
-    models = {"": "default model of today"}
-    if any(label in curves for label in MATERN):
-        models[OF_2023] = "default model of 2023"
+    models = MODELS if any(label in curves for label in MATERN) else {"default model of today": ""}
     figure, panes = panels(2 * len(models), columns=2)
-    for row, (suffix, model) in enumerate(models.items()):
+    for row, (model, suffix) in enumerate(models.items()):
         left, right = panes[2 * row : 2 * row + 2]
         right.set_yscale("log")
         for label in (each for each in DRAWN if each + suffix in curves):
@@ -149,53 +133,19 @@ def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
     finish(figure, path, f"{title}: mean and {INTERVAL}{below}")
 
 
-def total_variation(name: str, num_values: int, seed: int) -> dict[str, float]:
-    r"""l1 distance over the line between a distribution and densities learnt from draws of it."""
-    generator = torch.Generator().manual_seed(seed)
-    parts = DISTRIBUTIONS[name]
-    uniforms = torch.rand(2, num_values, generator=generator, dtype=torch.double)
-    which = (uniforms[0] * len(parts)).long()
-    draws = torch.stack([part.icdf(uniforms[1]) for part in parts])
-    observed = draws[which, torch.arange(num_values)].unsqueeze(-1)
-    # Finely where the mass is, then ever more coarsely into Cauchy's tails.
-    inner = torch.linspace(-1.0, 2.0, 30_001, dtype=torch.double)
-    tail = torch.logspace(0, 6, 6_001, dtype=torch.double)
-    grid = torch.cat([inner[0] + 1 - tail.flip(0), inner[1:-1], inner[-1] - 1 + tail])
-    truth = torch.stack([part.log_prob(grid).exp() for part in parts]).mean(dim=0)
-    floor = torch.full((1,), 1e-6, dtype=torch.double)
-    widths = {
-        "Silverman": silverman_bandwidth(observed),
-        "leave-one-out": leave_one_out_bandwidth(observed, floor),
-    }
-    return {
-        rule: torch.trapezoid(
-            (KernelDensity(observed, width, None).log_prob(grid.unsqueeze(-1)).exp() - truth).abs(),
-            grid,
-        ).item()
-        for rule, width in widths.items()
-    }
-
-
-def table_2() -> list[list[str]]:
-    rows = []
-    for name, paper in PAPER_TABLE_2.items():
-        for num_values, (mean, error) in paper.items():
-            found = [total_variation(name, num_values, seed) for seed in range(20)]
-            ours = (torch.tensor([run[rule] for run in found]) for rule in found[0])
-            band = MeanAndStandardError(*torch.tensor([mean, error]), torch.tensor(20)).half_width
-            cells = [f"{mean:.4f} ± {band:.4f}", *(cell(o) for o in ours)]
-            rows.append([name, str(num_values), *cells])
-    return rows
-
-
 def main() -> None:
     arguments = report_parser(__doc__, "results/kde", Path(__file__).parent).parse_args()
     results, to = arguments.results, arguments.to
-    page = []
+    page, ends = [], {}
     for name in (*ALL, *PORTFOLIO):
         curves, rewards = collected(results, to / "curves", name)
         if REFERENCE not in curves:
             continue
+        ends[name] = {
+            label: curve.cumulative[:, NUM_ROUNDS - 1]
+            for label, curve in curves.items()
+            if curve.cumulative.shape[-1] >= NUM_ROUNDS
+        }
         header = [
             "strategy",
             "seeds",
@@ -209,10 +159,12 @@ def main() -> None:
         page += [f"### {name}: {NUM_ROUNDS} rounds\n", table(header, final_rows(curves, rewards))]
         page += ["Cumulative regret by round:\n", table(["round", *curves], by_round(curves))]
         draw(name, curves, to / name)
-    page += ["### Total variation between the learnt and the true density (Table 2)\n"]
-    header = ["distribution", "contexts", "paper", "Silverman's rule", "leave-one-out likelihood"]
-    page += [table(header, table_2())]
-    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    for model, suffix in MODELS.items():
+        differences = comparisons(ends, [(a + suffix, b + suffix) for a, b in COMPARED])
+        page += [f"### cumulative regret, {model}\n", differences] if differences else []
+    if differences := comparisons(ends, VARIED):
+        page += ["### cumulative regret, what text and program do differently\n", differences]
+    write_sections(to / "tables.md", page)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ python -m bench.reproduction.truvar.report [--results results/truvar] [--to FOLD
 
 import warnings
 from collections.abc import Iterable
-from itertools import islice
+from itertools import combinations, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from torch import Tensor
 from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
-from bench.reproduction.tables import cell, paired, table, write_sections
+from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 from botorch_risk.acquisition import LevelSet
 
 TITLES = {
@@ -53,9 +53,14 @@ GROUPS = {  # pictures of level sets, and what is in them
     "level_sets": ("coast", "coast-travel", "noise-levels"),
     "level_sets_more": ("coast-lake-ranges", "noise-levels-functions"),
 }
+COMPARED_AT = {  # costs of the second campaign's tables of paired differences
+    "coast-lake-ranges": (1_500, 3_000, 6_000),
+    "noise-levels-functions": (60, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 1_000, 1_200),
+}
 ANYWHERE = "synthetic-maximum-anywhere"
 PLAYED = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone", "EI", "GP-UCB", "MRS", "ES")
 SHOWN = (10, 20, 30, 50, 60)
+WITHOUT_TRUVAR = (5, 10, 15, 20, 60)  # rounds
 RESOLVED = 1e-6  # of a regret, for its logarithm: the noise is 1e-3
 GOOD_F1 = 0.95
 LOST = 1e-2
@@ -105,6 +110,18 @@ def cost_of(curves: LevelSetCurves) -> str:
     middle = cost[(len(cost) - 1) // 2].item()
     median = f"{middle:.0f}" if middle < torch.inf else "not reached"
     return f"{median} ({int(reached.sum())} of {len(cost)} runs)"
+
+
+def differences_of_f1(every: dict[str, LevelSetCurves], costs: Iterable[float]) -> str:
+    r"""F1 of two methods at a time; a search that has ended keeps its F1."""
+    columns = {
+        f"cost {cost:g}": {
+            label: score_at_cost(curves, torch.tensor([cost]).to(curves.cost))[:, 0]
+            for label, curves in every.items()
+        }
+        for cost in costs
+    }
+    return comparisons(columns, combinations(every, 2))
 
 
 def of_level_set(results: Path, kept: Path, name: str) -> dict[str, LevelSetCurves]:
@@ -314,6 +331,14 @@ def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
     page = [f"### {ANYWHERE}: regret\n"]
     for title, cell_of in parts.items():
         page += [f"{title}:\n", table(header, rows(cell_of))]
+    columns = {
+        f"round {t}": {
+            label: logarithm(values, t) for label, values in regret.items() if t < values.shape[-1]
+        }
+        for t in WITHOUT_TRUVAR
+    }
+    others = [*product(("ES", "MRS"), ("EI", "GP-UCB")), ("GP-UCB", "EI")]
+    page += ["log10 of the regret, two other methods at a time:\n", comparisons(columns, others)]
     lost = ", ".join(
         f"{label} {int((values[:, -1] > LOST).sum())} of {len(values)}"
         for label, values in regret.items()
@@ -357,6 +382,8 @@ def level_set_page(results: Path, to: Path) -> list[str]:
         header.append(f"the last minus {REFERENCE}, paired")
         header.append(f"median cost to F1 {GOOD_F1:g}")
         page += [f"### {name}\n", table(header, level_set_rows(every))]
+        if name in COMPARED_AT:
+            page += ["F1, two methods at a time:\n", differences_of_f1(every, COMPARED_AT[name])]
     for group, names in GROUPS.items():
         there = {name: found[name] for name in names if name in found}
         if there:

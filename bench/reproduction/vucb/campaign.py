@@ -14,8 +14,9 @@ WIDTHS = (
     "V-UCB-Unif-constant-width",
     "contextual-GP-UCB-constant-width",
 )
-LIKELIHOOD = "V-UCB-Prob-likelihood"
+LIKELIHOOD, LNSO = "V-UCB-Prob-likelihood", "V-UCB-Prob-LNSO"
 OF_CONTINUOUS = ("V-UCB-Prob-beta-as-width", LIKELIHOOD)
+OUTSIDE = ("rho-KG-apx", "qLogNEI-VaR")
 FUNCTIONS = ("branin", "goldstein", "hartmann21", "hartmann12")
 DISCRETE = tuple(f"var-{name}-discrete" for name in FUNCTIONS)
 CONTINUOUS = tuple(f"var-{name}-continuous" for name in FUNCTIONS)
@@ -30,7 +31,7 @@ CAMPAIGN = Campaign(
         Series(DISCRETE, (*WIDTHS, LIKELIHOOD), num_seeds=30),
         Series(ONE_W, OF_CONTINUOUS, num_seeds=30),
         Series((TWO_W, ROBOT), OURS, num_seeds=10),
-        Series(ONE_W, "V-UCB-Prob-LNSO", num_seeds=10),
+        Series(ONE_W, LNSO, num_seeds=10),
         Series(DISCRETE, "rho-KG-apx", num_seeds=20),
         Series((*CONTINUOUS, ROBOT), "rho-KG-apx", num_seeds=5),
         Series((*DISCRETE, ROBOT), "qLogNEI-VaR", num_seeds=5),
