@@ -19,14 +19,17 @@ def report_parser(description: str | None, results: str, to: Path) -> argparse.A
 
 
 @contextmanager
-def records_of(results: Path, experiment: str) -> Iterator[list[ExperimentRecords]]:
+def records_of(
+    results: Path, experiment: str, setting: str = "default"
+) -> Iterator[list[ExperimentRecords]]:
     r"""The rounds of an experiment in all stores of a folder, one by one for each series.
 
     Args:
         results: The folder. Its campaigns may have reached any round.
         experiment: The experiment.
+        setting: Of the series.
     """
     with ExitStack() as stack:
         paths = sorted(results.glob("*.sqlite"))
         stores = [stack.enter_context(CampaignStore(path)) for path in paths]
-        yield [each for store in stores for each in records_by_series(store, experiment)]
+        yield [each for store in stores for each in records_by_series(store, experiment, setting)]

@@ -26,10 +26,15 @@ MORE = {  # a second campaign: problems, rounds, and where its results are
         "more.sqlite",
     ),
     "uhe/trials": (["uhe-branin", "uhe-h1"], 4, "trials.sqlite"),
-    "vucb/arms": (["var-branin-discrete", "var-branin-continuous"], 2, "arms/campaign.sqlite"),
 }
 RUNS_IN_ALL = {  # strategies x seeds of each campaign
-    "kde/campaign": 5 * 3 * 20 + 3 * 10 + 5 * 3 * 10 + 5 * 4 * 10 + 5 * 10 + 6 * 2 * 10 + 6 * 5,
+    "kde/campaign": 5 * 3 * 20
+    + 3 * 10
+    + 5 * 3 * 10
+    + 5 * 4 * 10
+    + 5 * 10
+    + 6 * 3 * 10
+    + 2 * 4 * 10,
     "rahbo/campaign": 2 * 6 * 30 + 2 * 6 * 25 + 3 * 3 * 30 + 3 * 3 * 25 + 3 * 15,
     "truvar/campaign": 4 * 100 + 2 * 100 + 4 * 50 + 3 * 100 + 4 * 200 + 50,
     "truvar/more": 3 * 20 + 2 * 10 + 10 + 3 * 20 + 4 * 10,
@@ -37,8 +42,13 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     "uhe/lander": 6 * 10,
     "uhe/sampled": 6 * 10,
     "uhe/trials": 4 * 4 * 20 + 4 * 10,
-    "vucb/arms": 4 * 4 * 10 + 2 * 10 + 3 * 4 * 10 + 4 * 3 * 10 + 2 * 10,
-    "vucb/campaign": 6 * 7 * 30 + 6 * 2 * 10 + 5 * 2 * 5 + 4 * 5,
+    "vucb/campaign": 6 * 7 * 30
+    + 4 * 4 * 30
+    + 2 * 3 * 30
+    + 6 * 2 * 10
+    + 3 * 10
+    + 4 * 20
+    + 2 * 5 * 5,
 }
 ON_A_TABLE = ("kde/portfolio", "vucb/portfolio")
 

@@ -11,6 +11,8 @@ NUM_ROUNDS = 100
 LEARNT = ("SBO-KDE", "DRBO-KDE", "GP-UCB")
 MATERN = ("SBO-KDE-Matern", "DRBO-KDE-Matern", "GP-UCB-Matern", "StableOpt-Matern")
 FITTED_KERNEL = "DRBO-MMD-minimax-fitted-kernel"
+LONG = ("hartmann-complicated", "newsvendor")
+LONGER, NUM_LONG = "350 rounds", 350  # as many as the authors' program has
 RELEASED = ("StableOpt-released", "DRBO-KDE-released", "GP-UCB-released")
 
 CAMPAIGN = Campaign(
@@ -23,7 +25,8 @@ CAMPAIGN = Campaign(
         Series(CHEAP, MATERN, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(CHEAP, FITTED_KERNEL, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD-minimax", num_seeds=10, num_rounds=NUM_ROUNDS),
-        Series(ALL, "DRBO-MMD", num_seeds=5, num_rounds=NUM_ROUNDS),
+        Series(ALL, "DRBO-MMD", num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(LONG, MATERN, num_seeds=10, num_rounds=NUM_LONG, settings={LONGER: {}}),
     ],
     block_size=20,
 )

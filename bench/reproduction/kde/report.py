@@ -14,8 +14,17 @@ from botorch_risk_bench.metrics import INTERVAL
 from botorch_risk_bench.reports.summary import RegretCurves, regret_curves
 from torch import Tensor
 
-from bench.reproduction.kde.campaign import ALL, FITTED_KERNEL, MATERN, NUM_ROUNDS, RELEASED
-from bench.reproduction.pictures import draw_mean, finish, panels
+from bench.reproduction.kde.campaign import (
+    ALL,
+    FITTED_KERNEL,
+    LONG,
+    LONGER,
+    MATERN,
+    NUM_LONG,
+    NUM_ROUNDS,
+    RELEASED,
+)
+from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
@@ -133,6 +142,30 @@ def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
     finish(figure, path, f"{title}: mean and {INTERVAL}{below}")
 
 
+def played_long(results: Path, kept: Path, name: str) -> dict[str, Tensor]:
+    r"""Cumulative regret `R x T` of the runs as long as the authors' program has them."""
+    path = kept / f"{name}-long.json.gz"
+    whole = {label: each["cumulative"] for label, each in read_curves(path).items()}
+    with records_of(results, name, LONGER) as found:
+        for records in found:
+            curves = {label: each.cumulative for label, each in regret_curves(records).items()}
+            whole |= {label: each for label, each in curves.items() if each.shape[-1] >= NUM_LONG}
+    if whole:
+        write_curves(path, {label: {"cumulative": each} for label, each in whole.items()})
+    return {label.removesuffix(OF_2023): each for label, each in whole.items()}
+
+
+def draw_long(found: dict[str, dict[str, Tensor]], path: Path) -> None:
+    figure, every = panels(len(found), columns=2)
+    for axes, (name, curves) in zip(every, found.items(), strict=True):
+        for label, regret in curves.items():
+            draw_mean(axes, regret, label, first=1)
+        title = get_experiment(name).description.partition(", distribution")[0]
+        axes.set(title=title, xlabel="round", ylabel="cumulative regret")
+    seeds = seeds_of(each for curves in found.values() for each in curves.values())
+    finish(figure, path, f"Default model of 2023, {seeds}")
+
+
 def main() -> None:
     arguments = report_parser(__doc__, "results/kde", Path(__file__).parent).parse_args()
     results, to = arguments.results, arguments.to
@@ -164,6 +197,14 @@ def main() -> None:
         page += [f"### cumulative regret, {model}\n", differences] if differences else []
     if differences := comparisons(ends, VARIED):
         page += ["### cumulative regret, what text and program do differently\n", differences]
+    played = {name: played_long(results, to / "curves", name) for name in LONG}
+    long = {name: curves for name, curves in played.items() if REFERENCE in curves}
+    for t in (NUM_ROUNDS, NUM_LONG) if long else ():
+        ends = {name: {k: v[:, t - 1] for k, v in curves.items()} for name, curves in long.items()}
+        title = f"### long runs, cumulative regret after {t} rounds, default model of 2023\n"
+        page += [title, comparisons(ends, COMPARED)]
+    if long:
+        draw_long(long, to / "long")
     write_sections(to / "tables.md", page)
 
 
