@@ -23,6 +23,7 @@ Rule = Literal[
     "expected_risk",
     "best_observed",
 ]
+EverywhereRule = Literal["posterior_mean", "expected_risk"]
 
 
 @runtime_checkable
@@ -377,7 +378,7 @@ def recommend_everywhere(
     *,
     seeds: int | Sequence[int],
     evaluated: Tensor | None = None,
-    rule: Literal["posterior_mean", "expected_risk"] = "posterior_mean",
+    rule: EverywhereRule = "posterior_mean",
     num_restarts: int = 10,
     raw_samples: int = 256,
     discrete_dims: Values | None = None,
@@ -410,6 +411,9 @@ def recommend_everywhere(
     Warns:
         InfeasibleRecommendationWarning: If no decision of a replicate is feasible with confidence.
 
+    Raises:
+        ValueError: If the rule is not one of the two.
+
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.acquisition import RiskUpperConfidenceBound
@@ -423,6 +427,8 @@ def recommend_everywhere(
         >>> recommend_everywhere(bound, unit, seeds=0).point.shape
         torch.Size([1, 1])
     """
+    if rule not in get_args(EverywhereRule):
+        raise ValueError(f"Expected `rule` in {get_args(EverywhereRule)}. Got {rule!r}.")
     bound = as_bound(bound)
     if isinstance(bound, ObjectiveOfMean):
         bound.refuse_constraints()

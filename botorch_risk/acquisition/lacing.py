@@ -268,7 +268,10 @@ def _checked_risks(
 
 
 def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> Tensor:
-    r"""Index of a largest score within the mask, `batch_shape x m`, at random among ties."""
+    r"""Index of a largest score within the mask, `batch_shape x m`, at random among ties.
+
+    Scores are logarithms: where all are of 0, such as weights off the support, they are alike.
+    """
     *batch, m, n_w = score.shape
     listed = as_seeds(seeds, torch.Size(batch).numel())
     draws = [
@@ -276,4 +279,6 @@ def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> 
         for generator in generators(listed, "lacing value")
     ]
     lottery = torch.stack(draws).reshape(*batch, m, n_w).to(score.device)
-    return argmax_at_random(score.masked_fill(~mask, -torch.inf), lottery)
+    offered = score.masked_fill(~mask, -torch.inf)
+    alike = mask & (offered == -torch.inf).all(dim=-1, keepdim=True)
+    return argmax_at_random(offered.masked_fill(alike, 0.0), lottery)

@@ -1,7 +1,5 @@
 r"""Acquisition functions for level-set estimation: where is the function above a level?"""
 
-from abc import abstractmethod
-
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -11,6 +9,7 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     per_point,
+    register_buffers,
     register_weights,
 )
 from botorch_risk.models.hallucination import condition_on_mean
@@ -36,44 +35,8 @@ def straddle(
     return (beta * moments.variance).sqrt() - (moments.mean - threshold).abs()
 
 
-class _MarginalAcquisition(PointwiseAcquisitionFunction):
-    r"""A score of the marginal moments at each point."""
-
-    def __init__(
-        self,
-        model: Model,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        r"""Builds the acquisition function.
-
-        Args:
-            model: A fitted model with one output.
-            posterior_transform: Reduces the model's outputs to one.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-        """
-        super().__init__(model=model)
-        warn_if_unfitted(model)
-        self.posterior_transform = posterior_transform
-        self.set_X_pending(X_pending)
-
-    def _condition(self, X_pending: Tensor | None) -> MarginalPredictor:
-        r"""Moments of the model given its own mean at pending points."""
-        model = self.model if X_pending is None else condition_on_mean(self.model, X_pending)
-        return MarginalPredictor(model, self.posterior_transform)
-
-    def evaluate(self, X: Tensor) -> Tensor:
-        r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
-        X = as_points(X, self.model)
-        return self._score(self._conditioned(X), X)
-
-    @abstractmethod
-    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
-        r"""Scores `batch_shape x m` of the moments at points."""
-
-
 @construct_from_own_arguments
-class Straddle(_MarginalAcquisition):
+class Straddle(PointwiseAcquisitionFunction):
     r"""The straddle: uncertain and close to the level [Bryan2008straddle]_.
 
         score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
@@ -113,19 +76,26 @@ class Straddle(_MarginalAcquisition):
             X_pending: `batch_shape x n' x d` points under evaluation.
 
         Raises:
+            BotorchTensorDimensionError: If either has another shape.
             ValueError: If `threshold` is not finite or `beta` is negative.
         """
-        super().__init__(model, posterior_transform, X_pending)
-        register_threshold(self, threshold)
+        super().__init__(model=model)
+        warn_if_unfitted(model)
+        level = torch.as_tensor(threshold, dtype=torch.double).clone()
+        if not level.isfinite().all():
+            raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+        register_buffers(self, model, threshold=level)
         register_weights(self, model, beta=beta)
+        self.posterior_transform = posterior_transform
+        self.set_X_pending(X_pending)
 
-    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
+    def _condition(self, X_pending: Tensor | None) -> MarginalPredictor:
+        r"""Moments of the model given its own mean at pending points."""
+        model = self.model if X_pending is None else condition_on_mean(self.model, X_pending)
+        return MarginalPredictor(model, self.posterior_transform)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
+        X = as_points(X, self.model)
+        moments = self._conditioned(X)
         return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
-
-
-def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> None:
-    r"""Keep a finite level as a buffer of an acquisition function."""
-    level = torch.as_tensor(threshold, dtype=torch.double).clone()
-    if not level.isfinite().all():
-        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-    module.register_buffer("threshold", level)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
@@ -130,8 +130,9 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         Args:
             X_pending: `batch_shape x n' x d` points, or `None`; integers count as floats.
         """
-        super().set_X_pending(None if X_pending is None else as_points(X_pending, self.model))
-        none = X_pending is None or X_pending.shape[-2] == 0
+        pending = None if X_pending is None else as_points(X_pending, self.model)
+        super().set_X_pending(pending)
+        none = pending is None or pending.shape[-2] == 0
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
 
     def _follow_the_state(self) -> None:
@@ -203,11 +204,27 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
 
 
 def register_weights(module: Module, model: Model, **weights: float | Tensor | None) -> None:
-    r"""Keep finite weights >= 0 (or None) as buffers on the device of a model."""
+    r"""Keep finite weights >= 0 (or None) as buffers; see `register_buffers`."""
+    checked = {
+        k: None if value is None else as_nonnegative(k, value) for k, value in weights.items()
+    }
+    register_buffers(module, model, **checked)
+
+
+def register_buffers(module: Module, model: Model, **numbers: Tensor | None) -> None:
+    r"""Keep numbers, one for all or one per replicate, on the device of a model.
+
+    Raises:
+        BotorchTensorDimensionError: If one has neither no dimension nor the model's batch shape.
+    """
     device = device_of(model)
-    for name, value in weights.items():
-        weight = None if value is None else sent(as_nonnegative(name, value), device)
-        module.register_buffer(name, weight)
+    for name, value in numbers.items():
+        if value is not None and value.dim() and value.shape != model.batch_shape:
+            raise BotorchTensorDimensionError(
+                f"Expected `{name}` to be a number or to have the batch shape of the model, "
+                f"{tuple(model.batch_shape)}. Got {tuple(value.shape)}."
+            )
+        module.register_buffer(name, None if value is None else sent(value, device))
 
 
 def device_of(model: Module) -> torch.device:

@@ -19,6 +19,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.models import ExactGP
 from torch import Tensor
 
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.gradients import inputs_need_gradients, predicting_with
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.stationary_moments import (
@@ -259,7 +260,10 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
 
     Raises:
         BotorchTensorDimensionError: If `beta` has the wrong shape.
+        ValueError: If it is a negative number; of a tensor nothing is read from its device.
     """
+    if isinstance(beta, int | float):
+        check_nonnegative(beta=beta)
     beta = sent(torch.as_tensor(beta), mean.device).to(mean.dtype)
     if beta.shape == batch_shape and beta.dim():
         beta = beta.unsqueeze(-1)

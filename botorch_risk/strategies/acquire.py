@@ -17,11 +17,13 @@ from torch import Tensor
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import ContinuedEstimator, Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.strategies.method import Method, View, best_observed
+from botorch_risk.strategies.method import Method, State, View, best_observed
 from botorch_risk.strategies.prediction import Interval, Prediction, predict_by_models
 from botorch_risk.strategies.space import (
     AcquisitionOfDecisions,
     Box,
+    Space,
+    check_space,
     maximize_by_botorch,
     unit_cube,
 )
@@ -80,6 +82,10 @@ class Acquire(Method):
     @property
     def keeps_fits(self) -> bool:
         return self.batched and isinstance(self.estimator, ContinuedEstimator)
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        check_space(space, self, "unit", "maximize" if self.batched else "from_unit")
+        return {}
 
     def believe(self, view: View) -> list[Any]:
         r"""Fitted models: one for all replicates if they are batched, or one for each."""

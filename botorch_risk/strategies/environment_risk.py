@@ -234,7 +234,7 @@ class EnvironmentRisk(Method):
                 "Expected one objective without constraints. Got a belief of the kind "
                 f"{type(bound).__name__}."
             )
-        random = view.space.random_points(view.history.streams("regret"), _NUM_CANDIDATES)
+        random = view.space.box.random_points(view.history.streams("regret"), _NUM_CANDIDATES)
         X = torch.cat([view.decisions, random], dim=-2)
         with torch.no_grad():
             best = bound.upper(X).topk(min(_NUM_COMPARED, X.shape[-2]), dim=-1).indices

@@ -166,7 +166,15 @@ class EnvironmentSpace:
         return self.row(decisions, choose(inputs, shares, uniforms).squeeze(-2))
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
-        return self.box.random_points(seeds, num_points, *stream)
+        r"""Uniform decisions, each with a value of W, all alike probable, if it is chosen."""
+        decisions = self.box.random_points(seeds, num_points, *stream)
+        if not self.w_is_chosen:
+            return decisions
+        inputs, weights = self.environment.expand(decisions)
+        draws = generators(list(seeds), "random w", *stream)
+        uniforms = draw_uniforms((num_points, 1, 1), draws).to(inputs.device)
+        shares = even_weights(weights.to(inputs)).expand(inputs.shape[:-1])
+        return self.row(decisions, choose(inputs, shares, uniforms).squeeze(-2))
 
     def row(self, X: Tensor, inputs: Tensor) -> Tensor:
         r"""A row from a decision `R x q x d_x` and the inputs of the model."""

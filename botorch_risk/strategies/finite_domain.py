@@ -100,10 +100,11 @@ class FiniteDomain:
         return X if self.num_levels is None else torch.cat([X, level.unsqueeze(-1)], dim=-1)
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
-        r"""Random points of the domain, some perhaps twice; see `uniform_points`."""
+        r"""Random points of the domain, some perhaps twice, at the level of the initial design."""
         unit = self.bounds.new_tensor([[0.0], [1.0]])
         draws = uniform_points(unit, seeds, num_points, *stream).squeeze(-1)
-        return self.domain[(draws * len(self.domain)).long().clamp_max(len(self.domain) - 1)]
+        X = self.domain[(draws * len(self.domain)).long().clamp_max(len(self.domain) - 1)]
+        return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
 
     def checked(self, X: Tensor) -> Tensor:
         r"""Rows whose first columns lie within the smallest box round the domain.

@@ -85,7 +85,7 @@ class Classification:
         return whole
 
 
-_FIT = "fit "  # begins the names of fits in a state
+FIT = "fit "  # begins the names of fits in a state
 
 State = Mapping[str, Tensor]
 r"""What a method keeps beyond the data: tensors with one row a replicate."""
@@ -177,7 +177,7 @@ class View:
             Whether no replicate failed.
         """
         name = self.prefix + name
-        result = (fit or fit_exact_gp)(model, previous=Optimum.of_state(_FIT + name, self.state))
+        result = (fit or fit_exact_gp)(model, previous=Optimum.of_state(FIT + name, self.state))
         warn_of_failed_fits(result, self.seeds)
         if result.optimum is not None:
             self.fits[name] = result.optimum
@@ -196,29 +196,41 @@ class View:
         vars(view)["belief"] = self.belief
         return view
 
-    def of(self, replicates: Sequence[int], method: Method | None = None) -> View:
-        r"""The view of some of these replicates, optionally for another method."""
-        index = list(replicates)
-        state = {name: value[index] for name, value in self.state.items()}
-        history = self.history.of(index)
-        if method is not None:
-            state = dict(method.start(self.space, len(index)))
-        return View(self.space.of(index), history, state, self.batch_size, method or self.method)
+    def of(
+        self, replicates: Sequence[int], method: Method | None = None, state: State | None = None
+    ) -> View:
+        r"""The view of some of these replicates, optionally for another method.
 
-    def continued(self, replicates: Sequence[int], method: Method) -> View:
+        Args:
+            replicates: Which of them.
+            method: The other method.
+            state: Its state for all replicates; what it starts with if omitted.
+        """
+        index = list(replicates)
+        if method is not None and state is None:
+            part = dict(method.start(self.space, len(index)))
+        else:
+            whole = self.state if state is None else state
+            part = {name: value[index] for name, value in whole.items()}
+        history, space = self.history.of(index), self.space.of(index)
+        return View(space, history, part, self.batch_size, method or self.method)
+
+    def continued(
+        self, replicates: Sequence[int], method: Method, state: State | None = None
+    ) -> View:
         r"""The view of some of these replicates for an inner method, with its belief.
 
         Its fits continue from the ends in the state, and count as this view's own.
         """
-        inner = self.of(replicates, method)
-        old = {name: value for name, value in self.state.items() if name.startswith(_FIT)}
+        inner = self.of(replicates, method, state)
+        old = {name: value for name, value in self.state.items() if name.startswith(FIT)}
         fits = {name: value[list(replicates)] for name, value in old.items()}
         inner = replace(inner, state={**inner.state, **fits}, fits={})
         inner.belief  # noqa: B018
         for name, optimum in inner.fits.items():
-            part = optimum.state(_FIT + name)
+            part = optimum.state(FIT + name)
             whole = with_rows(old, list(replicates), part, len(self.seeds))
-            self.fits[name] = Optimum.of_state(_FIT + name, whole)  # type: ignore[assignment]
+            self.fits[name] = Optimum.of_state(FIT + name, whole)  # type: ignore[assignment]
         return inner
 
 
@@ -419,10 +431,10 @@ def fits_of(views: Views, state: State, num_replicates: int) -> State:
         state: The state so far, whose fits are kept for replicates without a view.
         num_replicates: The number R of all replicates.
     """
-    kept: State = {name: value for name, value in state.items() if name.startswith(_FIT)}
+    kept: State = {name: value for name, value in state.items() if name.startswith(FIT)}
     for replicates, view in views:
         if view.method.keeps_fits and view.belief is not None:
-            fits = [fit.state(_FIT + name) for name, fit in view.fits.items()]
+            fits = [fit.state(FIT + name) for name, fit in view.fits.items()]
             kept = with_rows(kept, replicates, dict(ChainMap(*fits)), num_replicates)
     return kept
 

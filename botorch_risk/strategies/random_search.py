@@ -10,8 +10,8 @@ from torch import Tensor
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.method import Method, View, rows_at
-from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.strategies.method import Method, State, View, rows_at
+from botorch_risk.strategies.space import Box, Space, check_space, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -47,6 +47,10 @@ class RandomPoints(Method):
     def __post_init__(self) -> None:
         check_fields(self)
         as_nonnegative("risk_aversion", self.risk_aversion)
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        check_space(space, self, "random_points")
+        return {}
 
     def check(self, history: History) -> None:
         r"""Raise a `ValueError` if the outcomes cannot show a variance."""

@@ -129,6 +129,17 @@ def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int
     return torch.cat(columns, dim=-1)
 
 
+def check_space(space: Any, method: Any, *needed: str) -> None:
+    r"""Raise an `UnsupportedError` unless a space has what a method asks of it beyond `Space`."""
+    missing = [name for name in needed if not hasattr(space, name)]
+    if missing:
+        raise UnsupportedError(
+            f"Expected a space with {' and '.join(f'`{name}`' for name in needed)} for "
+            f"{type(method).__name__}. Got {type(space).__name__}, which has no "
+            f"{' and no '.join(f'`{name}`' for name in missing)}."
+        )
+
+
 # How far outside the bounds a point may be by rounding, in units of their range.
 _ROUNDING = 1e-6
 
@@ -138,7 +149,8 @@ class Space(Protocol):
     r"""The interface of a space.
 
     A row of the history has the decision in the first columns, then the columns that the space
-    adds. Decisions are in the units of `bounds`.
+    adds. Decisions are in the units of `bounds`. Methods may ask for more, such as `random_points`
+    or `maximize`, and refuse a space without it.
 
     Example:
         >>> from botorch_risk.strategies import RandomPoints, Strategy
@@ -148,6 +160,8 @@ class Space(Protocol):
         ...         return self
         ...     def initial(self, seeds, num_points):
         ...         return torch.linspace(0, 1, num_points).view(1, -1, 1).expand(len(seeds), -1, 1)
+        ...     def random_points(self, seeds, num_points, *stream):  # for RandomPoints
+        ...         return torch.rand(len(seeds), num_points, 1)
         ...     def shown(self, asked):
         ...         return asked
         ...     def rows(self, X, asked):

@@ -350,7 +350,13 @@ class Strategy:
         for replicates, view in self.views:
             if q != view.batch_size:
                 view = view.of_batch_size(q)
-            asked[sent(torch.tensor(replicates), asked.device)] = self.method.propose(view)
+            rows = self.method.propose(view)
+            if rows.shape != (len(replicates), q, width):
+                raise BotorchTensorDimensionError(
+                    f"Expected `propose` of {type(self.method).__name__} to give rows of shape "
+                    f"`{len(replicates)} x {q} x {width}`. Got {tuple(rows.shape)}."
+                )
+            asked[sent(torch.tensor(replicates), asked.device)] = rows
             without -= set(replicates)
         for replicate in without:  # there is nothing to choose by
             seed = derive_seed(self.seeds[replicate], "without outcomes", self._history.round)

@@ -163,7 +163,9 @@ class SampleDomain(Method):
     def learn(self, view: View) -> State:
         r"""Adds the cost of the last round."""
         last = view.history.rounds == view.round - 1
-        points, level = self._points(view.space, view.history.X[:, last])
+        rows = view.history.X[:, last]
+        self._samples(view.space, rows, view.history.Y[:, last, :, 0])  # whether noise is known
+        points, level = self._points(view.space, rows)
         previous = view.state["previous"]
         nowhere = previous.isnan()
         known = None if nowhere.all() else previous.where(~nowhere, points[:, 0].nan_to_num())
@@ -249,7 +251,8 @@ class SampleDomain(Method):
         points, level = self._points(space, rows)
         same = (points.unsqueeze(-2) == space.domain).all(dim=-1)  # R x n x |D|
         index = same.to(torch.uint8).argmax(dim=-1).where(same.any(dim=-1), -1)
-        on_domain = index.clamp_min(0) if isinstance(self.terms.noise, Tensor) else None
+        off = (index < 0) & points.isfinite().all(dim=-1)  # whose noise is in no table
+        on_domain = None if off.any() else index.clamp_min(0)
         noise = self.terms.known_noise(points, on_domain)
         if noise is not None:
             noise = noise.expand(*index.shape, self.terms.num_levels)

@@ -14,9 +14,10 @@ from botorch_risk.arguments import check_arguments, check_counts, check_fields, 
 from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
 from botorch_risk.fit.estimators import Estimator, PseudoData
 from botorch_risk.strategies.acquire import Acquire
-from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.prediction import Prediction
-from botorch_risk.strategies.space import Box, Space, decision_box
+from botorch_risk.strategies.history import History
+from botorch_risk.strategies.method import FIT, Classification, Method, State, View
+from botorch_risk.strategies.prediction import Interval, Prediction
+from botorch_risk.strategies.space import Box, Space, check_space, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 Arms = Literal["exp3", "alternate"]
@@ -34,12 +35,13 @@ class RandomOrAcquire(Method):
     missing.
 
     The arms are functions of the weights, t and the seeds, so the state consists of the weights
-    (`log_weights`, `R x 2`) and two counts: `num_rewards`, and `num_saturated` of the rewards
-    beyond the outcomes of the initial design, both `R`. The rate of Algorithm 1 exceeds 1 at t = 1
-    and is clipped there; the update uses the rate at even t and the probability at odd t.
+    (`log_weights`, `R x 2`), two counts: `num_rewards`, and `num_saturated` of the rewards
+    beyond the outcomes of the initial design, both `R`, and the state of the inner method. The rate
+    of Algorithm 1 exceeds 1 at t = 1 and is clipped there; the update uses the rate at even t and
+    the probability at odd t.
 
     Args:
-        inner: Chooses the points that are not random. It must not need a state.
+        inner: Chooses the points that are not random; records, recommends and predicts.
         arms: Who chooses: EXP3, or `"alternate"`, a random point first in every arm (RA-BO).
         steps: The number of evaluations of an arm, of which the first is random.
         reward_scale: The scale of rewards; see `botorch_risk.bandits.scale_reward`.
@@ -73,16 +75,26 @@ class RandomOrAcquire(Method):
         if self.exploration is not None:
             check_positive(exploration=self.exploration)
 
-    def start(self, space: Space, num_replicates: int) -> State:
-        if self.inner.start(space, num_replicates):
-            raise ValueError(f"Expected a method without a state. Got {self.inner}.")
-        none = torch.zeros(num_replicates, dtype=torch.long)
-        weights = Exp3.start(num_replicates, num_arms=2).log_weights
-        return {"log_weights": weights, "num_rewards": none, "num_saturated": none.clone()}
+    @property
+    def num_outcomes(self) -> int:
+        return self.inner.num_outcomes
 
     @property
     def keeps_fits(self) -> bool:
         return self.inner.keeps_fits
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        check_space(space, self, "random_points")
+        none = torch.zeros(num_replicates, dtype=torch.long)
+        weights = Exp3.start(num_replicates, num_arms=2).log_weights
+        counts = {"log_weights": weights, "num_rewards": none, "num_saturated": none.clone()}
+        return counts | _of_inner(self.inner.start(space, num_replicates))
+
+    def check(self, history: History) -> None:
+        self.inner.check(history)
+
+    def group_by(self, history: History) -> Tensor:
+        return self.inner.group_by(history)
 
     def believe(self, view: View) -> tuple[list[int], View | None]:
         r"""The replicates without a random point in this turn, and the inner method's view."""
@@ -90,7 +102,9 @@ class RandomOrAcquire(Method):
         if view.round != self._start(view.round):
             chosen = torch.ones_like(chosen)  # Alg. 1, line 11
         replicates = chosen.nonzero().flatten().tolist()
-        return replicates, view.continued(replicates, self.inner) if replicates else None
+        if not replicates:
+            return replicates, None
+        return replicates, view.continued(replicates, self.inner, _inner_state(view))
 
     def propose(self, view: View) -> Tensor:
         r"""Random points, and the inner method's points for the other replicates."""
@@ -100,11 +114,20 @@ class RandomOrAcquire(Method):
             X[replicates] = self.inner.propose(inner.of_batch_size(view.batch_size))
         return X
 
+    def record(self, view: View, rows: Tensor) -> Tensor | None:
+        return self.inner.record(self._for_all(view), rows)
+
     def learn(self, view: View) -> State:
-        r"""Rewards the arm that ends with the last rows."""
+        r"""Rewards the arm that ends with the last rows; the inner method learns too."""
+        everyone = list(range(len(view.seeds)))
+        # Not from this view's belief, whose arms would be those of the old weights.
+        inner = self.inner.learn(view.of(everyone, self.inner, _inner_state(view)))
+        return self._rewarded(view) | _of_inner(inner)
+
+    def _rewarded(self, view: View) -> dict[str, Tensor]:
         t = view.round - 1
         if self.arms != "exp3" or t < 1 or t % self.steps:
-            return view.state
+            return dict(view.state)
         outcomes = view.history.mean.cpu().double()  # R x n
         last = outcomes[:, view.history.rounds > t - self.steps]
         reward = last.nan_to_num(nan=-torch.inf).amax(dim=-1)  # Alg. 1, line 19
@@ -122,16 +145,28 @@ class RandomOrAcquire(Method):
         }
 
     def recommend(self, view: View) -> Tensor:
-        everyone = list(range(len(view.seeds)))
-        return self.inner.recommend(view.of(everyone, self.inner))
+        return self.inner.recommend(self._for_all(view))
+
+    def classify(self, view: View) -> Classification:
+        return self.inner.classify(self._for_all(view))
 
     def predict(self, view: View, X: Tensor) -> Prediction:
-        r"""Predict by the model of the inner method, fitted for this if a random point is due."""
+        return self.inner.predict(self._for_all(view), X)
+
+    def predict_risk(self, view: View, X: Tensor) -> Interval:
+        return self.inner.predict_risk(self._for_all(view), X)
+
+    def regret(self, view: View) -> Tensor:
+        return self.inner.regret(self._for_all(view))
+
+    def _for_all(self, view: View) -> View:
+        r"""The inner method's view of all replicates, fitted if a random point is due."""
         everyone = list(range(len(view.seeds)))
-        replicates, inner = view.belief
-        if inner is None or replicates != everyone:
-            inner = view.of(everyone, self.inner)
-        return self.inner.predict(inner, X)
+        replicates, inner = vars(view).get("belief", (None, None))
+        if replicates == everyone:
+            known: View = inner
+            return known
+        return view.of(everyone, self.inner, _inner_state(view))
 
     def chosen(self, view: View, t: int) -> Tensor:
         r"""The arm of each replicate at evaluation t, `R`: 0 for random, 1 for the inner method.
@@ -154,6 +189,22 @@ class RandomOrAcquire(Method):
     def _probabilities(self, view: View, t: int) -> Tensor:
         bandit = Exp3(view.state["log_weights"])
         return bandit.probabilities(self._gamma(self._start(t)))  # Alg. 1, line 7
+
+
+_INNER = "inner "  # begins the names of the inner method's state
+
+
+def _of_inner(state: State) -> dict[str, Tensor]:
+    r"""The inner method's state as a part of the whole one, which has its fits already."""
+    return {_INNER + name: value for name, value in state.items() if not name.startswith(FIT)}
+
+
+def _inner_state(view: View) -> State:
+    return {
+        name.removeprefix(_INNER): value
+        for name, value in view.state.items()
+        if name.startswith(_INNER)
+    }
 
 
 PAPER_BETA = 1.96**2

@@ -388,3 +388,27 @@ def test_bad_choices() -> None:
     with pytest.raises(UnsupportedError, match=r"with a density\. Got one that is cl"):
         select_lacing_value(build(clipped), X, seeds=0)
     assert select_lacing_value(build(clipped), X, "uniform", seeds=0).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("risk_measure", "rule", "beta"),
+    [(TotalVariationBall(2.0), "probability", 4.0), (ValueAtRisk(0.3), "variance", 0.0)],
+)
+def test_scores_that_are_all_of_zero_stay_within_the_mask(
+    risk_measure: RiskMeasure, rule: Any, beta: float
+) -> None:
+    r"""A covering value may have weight 0, and bounds may have no width."""
+    X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True)).eval()
+    points = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+    weights = torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0], dtype=torch.double)
+    environment = DiscreteEnvironment(points, weights)
+    acqf = RiskUpperConfidenceBound(model, environment, risk_measure, beta=beta)
+    decision = torch.full((1, 1), 0.3, dtype=torch.double)
+    lower, upper, weights = acqf.pointwise_bounds(decision)
+    if isinstance(risk_measure, ValueAtRisk):
+        mask = lacing_mask(lower, upper, weights, 0.3)
+    else:
+        mask = covering_mask(risk_measure, lower, upper, weights)
+    chosen = {select_lacing_value(acqf, decision, rule, seeds=s)[0, 1].item() for s in range(40)}
+    assert chosen == set(points[mask[0], 0].tolist())

@@ -1,14 +1,21 @@
 r"""Pointwise functions of any batch of points, and what our acquisition functions share."""
 
+from typing import Any
+
+import numpy
 import pytest
 import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.acquisition import (
+    RiskAverseUpperConfidenceBound,
+    RiskUpperConfidenceBound,
+    Straddle,
+)
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisition,
@@ -118,3 +125,24 @@ def test_a_subclass_with_other_values_has_other_gradients(kind: type, changed: s
     )
     torch.testing.assert_close(others, values + 3 * points.sum(dim=-1))
     torch.testing.assert_close(other_gradients, gradients + 3)
+
+
+@pytest.mark.parametrize("number", ["beta", "threshold"])
+def test_a_number_per_replicate_needs_the_replicates_of_the_model(number: str) -> None:
+    X = torch.rand(6, 1, dtype=torch.double)
+    model = SingleTaskGP(X, X.sin()).eval()
+    two = torch.tensor([0.5, 1.0], dtype=torch.double)
+    with pytest.raises(
+        BotorchTensorDimensionError, match=rf"`{number}` .* model, \(\)\. Got \(2,\)"
+    ):
+        Straddle(model, **{"threshold": 0.5, number: two})
+    with pytest.raises(BotorchTensorDimensionError, match="batch shape"):
+        RiskUpperConfidenceBound(model, DiscreteEnvironment([[0.0]]), ValueAtRisk(0.1), beta=two)
+
+
+@pytest.mark.parametrize("of", [list, numpy.array])
+def test_pending_points_may_be_lists_and_arrays(of: Any) -> None:
+    X = torch.rand(6, 1, dtype=torch.double)
+    acqf = Straddle(SingleTaskGP(X, X.sin()).eval(), 0.5, X_pending=of([[0.3]]))
+    assert acqf.X_pending is not None
+    assert acqf.X_pending.tolist() == [[0.3]]

@@ -215,3 +215,8 @@ def test_the_noise_that_is_reported_is_the_noise_in_use(
         conditioned = model.condition_on_observations(X[:1], Y[:1, :1], num_repeats=5)
     new = scale * conditioned.mean_model.likelihood.noise[-1]
     torch.testing.assert_close(new, model.noise_of_means(X[:1], 5).squeeze())
+
+
+def test_a_negative_width_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Expected `beta` to be finite and >= 0\. Got -1\.0"):
+        small_model().confidence_bounds(points(2, 3), -1.0)

@@ -8,15 +8,31 @@ import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound, qUpperConfidenceBound
 from botorch.acquisition.logei import qLogExpectedImprovement
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle
-from botorch_risk.environments import InputPerturbation
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.models.fixed_noise import mean_kernel
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
-from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, initial_design
+from botorch_risk.strategies import (
+    Acquire,
+    Box,
+    DecisionThenValue,
+    EnvironmentSpace,
+    MeanVarianceSearch,
+    RandomOrAcquire,
+    RandomPoints,
+    Strategy,
+    Weights,
+    initial_design,
+    least_certain,
+    random_decision,
+)
+from botorch_risk.strategies.pareto_search import of_measures
 from botorch_risk.strategies.space import uniform_points
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [2.0, 1.0]], dtype=torch.double)
@@ -312,3 +328,61 @@ def test_recommends_the_best_observed_mean() -> None:
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**options)
+
+
+def test_an_inner_method_keeps_its_hyperparameters() -> None:
+    r"""Those of a round without a fit are the fitted ones, whatever the arms were."""
+    inner = MeanVarianceSearch(Weights(risk_aversion=1.0), refit_every=3, **SMALL)
+    strategy = Strategy(Box(BOUNDS), RandomOrAcquire(inner), range(6), num_initial=6)
+    noise = torch.Generator().manual_seed(0)
+    lengthscales = []
+    for _ in range(3):
+        X = strategy.ask()
+        repeats = torch.randn(*X.shape[:-1], 3, generator=noise, dtype=torch.double)
+        strategy.tell(X, outcomes(X) + 0.1 * repeats)
+        model = strategy.method._for_all(strategy.views[0][1]).belief  # type: ignore[attr-defined]
+        lengthscales.append(model.mean_model.covar_module.base_kernel.lengthscale.detach())
+    assert (lengthscales[0] != mean_kernel(torch.rand(3, 2)).base_kernel.lengthscale).all()
+    for later in lengthscales[1:]:
+        torch.testing.assert_close(later, lengthscales[0])
+
+
+def test_what_the_inner_method_knows_is_what_is_known() -> None:
+    r"""Records, predictions and checks are those of the inner method."""
+    inner = MeanVarianceSearch(
+        Weights(risk_aversion=5.0), rule="recorded_lower_confidence_bound", **SMALL
+    )
+    wrapped = Strategy(Box(BOUNDS), RandomOrAcquire(inner, arms="alternate"), 0, num_initial=6)
+    plain = Strategy(Box(BOUNDS), inner, 0, num_initial=6)
+    X = wrapped.ask()
+    Y = outcomes(X) + torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(1))
+    for strategy in (wrapped, plain):
+        strategy.tell(X, Y)
+    assert torch.equal(wrapped.history.recorded, plain.history.recorded)
+    assert torch.equal(wrapped.recommend(), plain.recommend())
+    at = X[:, :2]
+    risks = [each.method.predict_risk(each.views[0][1], at) for each in (wrapped, plain)]
+    torch.testing.assert_close(*risks)
+    with pytest.raises(UnsupportedError, match="level set"):
+        wrapped.classify()
+    two = of_measures(
+        [Expectation(), Expectation()], DecisionThenValue(random_decision, least_certain)
+    )
+    assert RandomOrAcquire(two).num_outcomes == 2
+
+
+@pytest.mark.parametrize("w_is_chosen", [True, False])
+def test_random_rows_are_rows_of_the_space(w_is_chosen: bool) -> None:
+    r"""A value of W that is chosen is one of its support."""
+    points = torch.tensor([[0.0], [0.4], [1.0]], dtype=torch.double)
+    environment = DiscreteEnvironment(points, torch.tensor([0.7, 0.3, 0.0], dtype=torch.double))
+    space = EnvironmentSpace(Box(BOUNDS), environment, w_is_chosen)
+    for method in (RandomPoints(), RandomOrAcquire(RandomPoints())):
+        strategy = Strategy(space, method, range(20), num_initial=2)
+        for _ in range(2):
+            X = strategy.ask()
+            assert X.shape[-1] == 2 + w_is_chosen
+            w = X[..., 2:] if w_is_chosen else points[:1].expand(*X.shape[:-1], 1)
+            assert set(w.flatten().tolist()) == ({0.0, 0.4} if w_is_chosen else {0.0})
+            told = X if w_is_chosen else torch.cat([X, w], dim=-1)
+            strategy.tell(told, outcomes(told))

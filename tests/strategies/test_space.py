@@ -13,7 +13,15 @@ from torch import Tensor
 
 from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.environments import InputPerturbation
-from botorch_risk.strategies import Acquire, Box, EnvironmentSpace, RandomPoints, Strategy
+from botorch_risk.strategies import (
+    Acquire,
+    Box,
+    EnvironmentSpace,
+    FiniteDomain,
+    RandomOrAcquire,
+    RandomPoints,
+    Strategy,
+)
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [3.0, 1.0]], dtype=torch.double)
 
@@ -194,3 +202,37 @@ def test_whole_numbers_and_a_number_of_repeats_that_the_method_chooses() -> None
     resumed = Strategy(WholeNumbers(), acquire, [0, 1], num_initial=4)
     resumed.load_state_dict(strategy.state_dict())
     assert torch.equal(resumed.ask(), strategy.ask())
+
+
+class Corners(RandomPoints):
+    r"""Proposes points without the column of the level or of W."""
+
+    def propose(self, view: Any) -> Tensor:
+        return view.space.bounds[:1].expand(len(view.seeds), view.batch_size, -1)
+
+
+def test_proposals_of_another_shape_are_refused() -> None:
+    domain = FiniteDomain(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1), num_levels=2)
+    strategy = Strategy(domain, Corners(), seeds=[0, 1], num_initial=2)
+    X = strategy.ask()
+    strategy.tell(X, X[..., :1])
+    with pytest.raises(BotorchTensorDimensionError, match=r"`propose` of Corners .* `2 x 1 x 2`"):
+        strategy.ask()
+
+
+def test_random_points_of_a_domain_have_a_level() -> None:
+    domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+    space = FiniteDomain(domain, num_levels=3, initial_level=2)
+    X = space.random_points([0, 1], 6, "any")
+    assert X.shape == (2, 6, 2)
+    assert set(X[..., 1].flatten().tolist()) == {2.0}
+    assert torch.isin(X[..., 0], domain).all()
+
+
+@pytest.mark.parametrize("method", [RandomPoints(), RandomOrAcquire(RandomPoints())])
+def test_a_space_without_what_a_method_needs_is_refused_at_once(method: Any) -> None:
+    with pytest.raises(UnsupportedError, match="Got WholeNumbers, which has no `random_points`"):
+        Strategy(WholeNumbers(), method, seeds=0)
+    single = Acquire(partial(gp_ucb, beta=4.0))
+    with pytest.raises(UnsupportedError, match="Got WholeNumbers, which has no `from_unit`"):
+        Strategy(WholeNumbers(), single, seeds=0)

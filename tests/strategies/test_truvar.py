@@ -303,3 +303,16 @@ def test_warns_of_a_level_outside_the_data() -> None:
     ):
         warnings.simplefilter("always")
         strategy.tell(X, truth(X))
+
+
+def test_noise_on_the_domain_is_not_that_of_another_point() -> None:
+    noise = torch.linspace(1e-4, 1.0, len(grid()), dtype=torch.double)
+    strategy = truvar(0, noise=noise, goal=Maximize(), num_initial=2)
+    X = strategy.ask()
+    between = X.clone()
+    between[0, 1] = grid()[:2].mean(dim=0)
+    before = strategy.state_dict()
+    with pytest.raises(ValueError, match="`noise` as a function of the point"):
+        strategy.tell(between, between.sum(dim=-1, keepdim=True))
+    assert strategy.state_dict() == before
+    strategy.tell(X, X.sum(dim=-1, keepdim=True))

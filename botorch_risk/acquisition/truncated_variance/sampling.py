@@ -85,6 +85,9 @@ class SamplingTerms:
             `... x m x d` points to `... x m` values. `None` is the noise inferred by the model.
         levels: Noise levels, instead of `noise`.
         cost: The cost function; 1 for every sample, or the cost of the level, if `None`.
+
+    Raises:
+        ValueError: If the noise or the cost is stated twice, or levels have no costs.
     """
 
     noise: Noise | None = None
@@ -98,10 +101,10 @@ class SamplingTerms:
             as_nonnegative("noise", self.noise)
         if isinstance(self.noise, Tensor):
             object.__setattr__(self, "noise", self.noise.clone())
-        if self.levels is not None and self.levels.costs is None and self.cost is None:
+        if self.levels is not None and (self.levels.costs is None) == (self.cost is None):
             raise ValueError(
-                f"Expected costs of the {len(self.levels)} noise levels, or a `cost` function. "
-                "Got neither."
+                f"Expected either costs of the {len(self.levels)} noise levels or a `cost` "
+                f"function. Got {'neither' if self.cost is None else 'both'}."
             )
 
     @property
@@ -238,9 +241,7 @@ class SamplingTerms:
             ValueError: If a cost is not finite or not above 0.
         """
         if self.cost is None:
-            costs = (
-                (1.0,) if self.levels is None or self.levels.costs is None else self.levels.costs
-            )
+            costs = (1.0,) if self.levels is None else self.levels.costs
             return X.new_tensor(costs).expand(*X.shape[:-1], -1)
         levels = [None] if self.levels is None else range(len(self.levels))
         each = [torch.as_tensor(self.cost(X, previous, level)).to(X) for level in levels]

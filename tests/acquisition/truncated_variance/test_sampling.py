@@ -1,5 +1,7 @@
 r"""Noise levels and costs of samples."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -114,3 +116,12 @@ def test_a_noise_level_may_be_exact() -> None:
         for noise in (0.0, 1e-14)
     )
     torch.testing.assert_close(exact.evaluate_domain(), nearly.evaluate_domain())
+
+
+@pytest.mark.parametrize(
+    ("costs", "cost", "got"), [(None, None, "neither"), ((1.0, 2.0), travel, "both")]
+)
+def test_levels_cost_by_themselves_or_by_a_function(costs: Any, cost: Any, got: str) -> None:
+    levels = NoiseLevels((1e-3, 1e-2), costs)
+    with pytest.raises(ValueError, match=f"Expected either costs of the 2 .* Got {got}"):
+        SamplingTerms(levels=levels, cost=cost)
