@@ -4,7 +4,6 @@ from typing import Any
 
 # Of Okabe and Ito.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINE_STYLES = ("-", "--", "-.", ":")
 STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -217,8 +217,8 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
         >>> X = torch.rand(10, 1, dtype=torch.double)
         >>> model = MeanVarianceGP(X, (6 * X).sin() + X * torch.randn(10, 4, dtype=torch.double))
         >>> bound = RiskAverseLowerConfidenceBound(model, beta=4.0, risk_aversion=1.0)
-        >>> handed_over = X[bound.evaluate(X).argmax()]
-        >>> handed_over.shape
+        >>> recommended = X[bound.evaluate(X).argmax()]
+        >>> recommended.shape
         torch.Size([1])
     """
 

@@ -98,15 +98,6 @@ def maximize_by_botorch(
     return X
 
 
-def require_continuous(box: Any, name: str) -> None:
-    r"""Raise an `UnsupportedError` if a box has integers or categories."""
-    if box.discrete:
-        raise UnsupportedError(
-            f"Expected a box without integers and categories for {name}, which BoTorch's "
-            f"`optimize_acqf` maximises. Got {box.integers=}, {box.categories=}."
-        )
-
-
 def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int) -> Tensor:
     r"""One column, from 0 to 1, instead of the one-hot columns of a category.
 

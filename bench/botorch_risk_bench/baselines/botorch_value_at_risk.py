@@ -33,7 +33,7 @@ from botorch_risk.strategies.decision_then_value import (
 from botorch_risk.strategies.environment_risk import EnvironmentRisk, Turn, input_range
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.space import Box, Space, decision_box, require_continuous
+from botorch_risk.strategies.space import Box, Space, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import (
     maximize_singly,
@@ -42,6 +42,7 @@ from botorch_risk_bench.baselines.appended_values import (
     without_numerical_warnings,
 )
 from botorch_risk_bench.baselines.documented import documented
+from botorch_risk_bench.baselines.mean_variance import require_continuous
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.exceptions.errors import UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
@@ -21,7 +22,7 @@ from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.strategies.method import ReportedMethod, View
 from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights, rahbo, risk_averse
-from botorch_risk.strategies.space import Box, require_continuous, unit_cube
+from botorch_risk.strategies.space import Box, unit_cube
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented
 
@@ -69,6 +70,15 @@ def mean_variance_log_nei(
         num_initial=like.history.num_initial,
         batch_size=like.batch_size,
     )
+
+
+def require_continuous(box: Any, name: str) -> None:
+    r"""Raise an `UnsupportedError` if a box has integers or categories."""
+    if box.discrete:
+        raise UnsupportedError(
+            f"Expected a box without integers and categories for {name}, which BoTorch's "
+            f"`optimize_acqf` maximises. Got {box.integers=}, {box.categories=}."
+        )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from botorch_risk.plot_style import COLORS, LINE_STYLES, STYLE
+from botorch_risk.plot_style import COLORS, STYLE
 from botorch_risk.strategies import MeanVarianceSearch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
@@ -27,6 +27,7 @@ from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
 from botorch_risk_bench.reports.level_sets import LevelSetCurves, common_costs, score_at_cost
 from botorch_risk_bench.reports.replay import final_strategy
 
+_LINE_STYLES = ("-", "--", "-.", ":")
 _NUM_COSTS = 200  # at which scores are drawn
 
 
@@ -234,7 +235,7 @@ def draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, lab
     value = mean_and_standard_error(values)
     count = int(value.num_replicates[-1])
     label = label if count == len(values) else f"{label} ({count} of {len(values)})"
-    color, style = COLORS[position % len(COLORS)], LINE_STYLES[position % len(LINE_STYLES)]
+    color, style = COLORS[position % len(COLORS)], _LINE_STYLES[position % len(_LINE_STYLES)]
     low, high = value.mean - value.half_width, value.mean + value.half_width
     axes.plot(x, value.mean, color=color, linestyle=style, linewidth=1.8, label=label)
     axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
