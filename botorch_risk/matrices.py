@@ -11,8 +11,9 @@ def squared_differences(first: Tensor, second: Tensor) -> Tensor:
     turns into 1e-8: too much for a Matern kernel.
     """
     if first.device.type == "cpu":
-        shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-        first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
+        if first.shape[:-2] != second.shape[:-2]:
+            shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+            first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
         return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square_()
     # There `cdist` takes a block of threads for each pair: at n = 1,000 three times as long as the
     # factorisation.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.fit.large_matrices import is_large, likelihood_of_large
@@ -76,7 +77,7 @@ class Targets(NamedTuple):
     @classmethod
     def of(cls, Y: Tensor, observed: Tensor | None) -> Targets:
         if observed is None:
-            return cls(torch.stack([torch.ones_like(Y), Y], dim=-1), None, None, Y.shape[-1])
+            return cls(pad(Y.unsqueeze(-1), (1, 0), value=1.0), None, None, Y.shape[-1])
         both = torch.stack([observed.to(Y), Y * observed], dim=-1)
         pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
         return cls(both, observed, pairs, both[..., 0].sum(-1))
@@ -171,23 +172,24 @@ def likelihood_of(
         covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)
-    failed = info > 0
-    may_fail = not may_look(failed) or bool(failed.any())
-    if may_fail:
+    if not may_look(info) or bool(info.any()):
         # What is left of a matrix without a factor may be singular: no inverse, and no value.
-        factor.diagonal(dim1=-2, dim2=-1).masked_fill_(failed.unsqueeze(-1), torch.nan)
+        factor.diagonal(dim1=-2, dim2=-1).masked_fill_((info > 0).unsqueeze(-1), torch.nan)
     # The gradient reads every entry of the inverse: solves would save nothing.
     inverse = inverse_of_factored(factor)
-    pull, weights = (inverse @ both).unbind(-1)  # A^-1 1, A^-1 Y
-    if best_constant is not None:
-        constant = best_constant.of((both.mT @ pull.unsqueeze(-1)).squeeze(-1))
-    shift = constant.unsqueeze(-1)
-    residual = torch.addcmul(Y, ones, shift, value=-1)
-    weights = torch.addcmul(weights, pull, shift, value=-1).unsqueeze(-1)  # rows x n x 1
+    if best_constant is None:
+        residual = torch.addcmul(Y, ones, constant.unsqueeze(-1), value=-1)
+        weights = inverse @ residual.unsqueeze(-1)  # rows x n x 1
+    else:
+        pull = inverse @ both  # A^-1 1, A^-1 Y
+        constant = best_constant.of((both.mT @ pull[..., :1]).squeeze(-1))
+        shift = constant.unsqueeze(-1)
+        residual = torch.addcmul(Y, ones, shift, value=-1)
+        weights = torch.addcmul(pull[..., 1], pull[..., 0], shift, value=-1).unsqueeze(-1)
     half_log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     fit = (residual.unsqueeze(-2) @ weights).flatten()
     lost = torch.add(half_log_determinant, fit, alpha=0.5)
-    value = torch.rsub(lost, count * (-0.5 * math.log(2 * math.pi)))
+    value = lost.neg_().add_(count * (-0.5 * math.log(2 * math.pi)))
     # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1; here is -S
     sensitivity = torch.addcmul(inverse, weights, weights.mT, value=-1)
     if pairs is not None:
