@@ -52,9 +52,9 @@ def pseudo_points(
     Distances are Euclidean, as in the paper, which does not say in which units: here in the unit
     cube of `bounds`, so that no input dominates by its unit. The paper leaves open what happens if
     an input was observed several times. Here a point then has all of its outcomes, so that they
-    inform the noise, and the number of points depends on the number of distinct inputs. Ties between inputs at the same
-    distance go to the smaller first coordinate (then the second, and so on), so nothing depends on
-    the order of the rows.
+    inform the noise, and the number of points depends on the number of distinct inputs. Ties
+    between inputs at the same distance go to the smaller first coordinate (then the second, and so
+    on), so nothing depends on the order of the rows.
 
     Args:
         X: Inputs of the observations, `batch_shape x n x d`.
