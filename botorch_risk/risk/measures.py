@@ -159,16 +159,14 @@ def _of_finite_rows(
 
     If looking at values is not allowed, there is no error if no row is finite.
     """
-    if not may_look(values[0]):
-        finite = _are_finite(*values)
-        results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
-        return tuple(result.where(finite, torch.nan) for result in results)
-    if all(each.detach().sum().isfinite() for each in values):  # a sum is cheap, and mostly enough
+    looks = may_look(values[0])
+    # A sum is cheap, and mostly enough.
+    if looks and all(each.detach().sum().isfinite() for each in values):
         return function(*values)
     finite = _are_finite(*values)
-    if finite.all():
+    if looks and finite.all():
         return function(*values)
-    if not finite.any():
+    if looks and not finite.any():
         bad = next(each for each in values if not each.isfinite().all())
         raise InputDataError(f"Expected finite `values`. Got {bad[~bad.isfinite()][0]}.")
     results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
@@ -484,7 +482,7 @@ class ShareAbove(RiskMeasure):
     def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor:
         deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
         above = torch.special.ndtr((mean - self.threshold) / deviation)
-        return self.under._evaluate(above, weights)
+        return self.under(above, weights)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         # `sign` has a gradient, 0 everywhere, which a comparison has not.
