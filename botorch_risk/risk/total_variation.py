@@ -112,6 +112,3 @@ class TotalVariationBall(Ball):
         r"""The sum of the absolute differences, or half of it."""
         distance = (others - weights).abs().sum(dim=-1)
         return distance / 2 if self.half_convention else distance
-
-    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        return total_variation_worst_case(values, weights, self.radius, self.half_convention)
