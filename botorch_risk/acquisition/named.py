@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import Module
@@ -36,7 +37,8 @@ from botorch_risk.environments import (
     regular_grid,
 )
 from botorch_risk.environments.uniforms import check_num_points
-from botorch_risk.models.botorch_parts import check_risk_measure
+from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
+from botorch_risk.posterior.t_batch import input_widths
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
@@ -96,7 +98,7 @@ def risk_bound(
         >>> risk_bound(model, weather, t=1, **risk)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    measure = risk_of_round(risk_measure, t, environment)
+    measure = risk_of_round(risk_measure, t, environment, model)
     check_risk_measure(measure)
     if previous is not None:
         measure = measure.following(previous.risk_measure)
@@ -107,13 +109,37 @@ def risk_bound(
     return RiskUpperConfidenceBound(model, environment, measure, squared_width, **options)
 
 
-def risk_of_round(risk_measure: Any, t: int, environment: Any) -> RiskMeasure:
+def risk_of_round(risk_measure: Any, t: int, environment: Any, model: Model) -> RiskMeasure:
     r"""The measure of round t, from a measure or a schedule."""
     if is_schedule(risk_measure):
-        values = environment.points if environment.independent else environment.perturbations
-        risk_measure = risk_measure(t, values.shape[-1])
+        risk_measure = risk_measure(t, _num_contexts(as_environment(environment), model))
     measure: RiskMeasure = risk_measure
     return measure
+
+
+def _num_contexts(environment: Any, model: Model) -> int:
+    r"""The number of columns of W; of a perturbation, of the decision."""
+    if environment.independent:
+        return int(environment.points.shape[-1])
+    if isinstance(environment, InputPerturbation):
+        return environment.perturbations.shape[-1]
+    widths = input_widths(model)
+    if widths is None:
+        raise UnsupportedError(
+            "Expected a model that knows its number of inputs, of which a schedule is told those "
+            f"of W. Got {type(model).__name__}; pass the risk measure of the round."
+        )
+    for d_x in range(max(widths), 0, -1):  # only the environment knows how many it takes
+        try:
+            made = environment.num_inputs(d_x)
+        except (BotorchTensorDimensionError, RuntimeError):
+            continue
+        if made in widths:
+            return made - d_x or d_x
+    raise BotorchTensorDimensionError(
+        f"Expected an environment that makes the {' or '.join(map(str, widths))} inputs of the "
+        f"model. Got {type(environment).__name__}, which makes them of no decision."
+    )
 
 
 def is_schedule(risk_measure: Any) -> bool:
