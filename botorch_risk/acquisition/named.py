@@ -38,7 +38,7 @@ from botorch_risk.environments import (
 )
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
-from botorch_risk.posterior.t_batch import input_widths
+from botorch_risk.posterior.t_batch import input_widths, original_inputs
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
@@ -528,6 +528,6 @@ def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfid
         >>> gp_ucb(model, t=1, beta=4.0)(torch.rand(3, 1, 2).double()).shape
         torch.Size([3])
     """
-    X = model.train_inputs[0]
+    X = original_inputs(model._modules.get("mean_model", model))
     unperturbed = InputPerturbation(X.new_zeros(1, X.shape[-1]))
     return risk_bound(model, unperturbed, t, risk_measure=Expectation(), beta=beta, **options)

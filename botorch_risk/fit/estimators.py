@@ -18,6 +18,7 @@ from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
 from botorch_risk.fit.results import FitResult, Optimum, warn_of_failed_fits
+from botorch_risk.posterior.t_batch import original_inputs
 from botorch_risk.seeding import as_seeds, derive_seed
 
 FITS_BETWEEN_CLEARING = 32
@@ -137,7 +138,7 @@ class PseudoData:
         observed: Tensor | None = None,
         previous: Optimum | None = None,
     ) -> FitResult:
-        X = model.train_inputs[0]
+        X = original_inputs(model)
         unit_cube = torch.tensor([[0.0], [1.0]]).to(X).expand(2, X.shape[-1])
         return fit_pseudo_data(
             model,

@@ -24,6 +24,7 @@ from botorch_risk.fit import (
     fit_pseudo_data,
     warn_of_failed_fits,
 )
+from botorch_risk.models import one_hot_inputs
 from botorch_risk.seeding import derive_seed
 from tests.waves import BOUNDS
 from tests.waves import model_of as model_of_waves
@@ -70,6 +71,17 @@ def test_points_are_redrawn_or_kept() -> None:
             fitted[redraw, t] = lengthscale(model)
     assert not torch.equal(fitted[True, 1], fitted[True, 2])
     assert torch.equal(fitted[False, 1], fitted[False, 2])
+
+
+def test_pseudo_data_for_a_model_that_has_predicted() -> None:
+    X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
+    X[:, 1] = torch.arange(8) % 3 / 2
+    fitted = []
+    for mode in (True, False):
+        encoded = one_hot_inputs(UNIT, [1])  # four columns of two
+        model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=encoded).train(mode)
+        fitted.append(lengthscale(PseudoData()(model, [0], 1)))
+    assert torch.equal(*fitted)
 
 
 def test_a_failed_fit_is_named() -> None:
