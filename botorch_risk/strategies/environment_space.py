@@ -212,7 +212,8 @@ class EnvironmentSpace:
         outside = (lower > W) | (upper < W)
         if outside.any() and not self.environment.may_leave:
             raise InputDataError(
-                "Expected contexts within `context_bounds`, unless they may leave them "
-                "(`density_options={'at_bounds': 'clip'}`). "
+                "Expected contexts within `context_bounds`, unless they may leave them: "
+                "`ObservedContexts(..., may_leave=True)`, or of a strategy with `density_options` "
+                "{'at_bounds': 'clip'}. "
                 f"Got {W[outside][0].item()}, context_bounds={bounds.tolist()}."
             )
