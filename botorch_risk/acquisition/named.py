@@ -528,6 +528,6 @@ def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfid
         >>> gp_ucb(model, t=1, beta=4.0)(torch.rand(3, 1, 2).double()).shape
         torch.Size([3])
     """
-    X = original_inputs(model._modules.get("mean_model", model))
+    X = original_inputs(model)
     unperturbed = InputPerturbation(X.new_zeros(1, X.shape[-1]))
     return risk_bound(model, unperturbed, t, risk_measure=Expectation(), beta=beta, **options)

@@ -124,6 +124,7 @@ def check_made_inputs(widths: Sequence[int] | None, made: int) -> None:
 
 def original_inputs(model: Any) -> Tensor:
     r"""The training inputs of an exact GP before its input transform."""
+    model = model._modules.get("mean_model", model)  # of a model that learns the noise too
     inputs: Tensor = model.train_inputs[0]
     if not model._has_transformed_inputs:
         return inputs
