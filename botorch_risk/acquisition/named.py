@@ -25,7 +25,7 @@ from botorch_risk.acquisition.widths import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_counts, check_nonnegative
 from botorch_risk.environments import (
     DiscreteEnvironment,
     EmpiricalGrid,
@@ -36,7 +36,6 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
-from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
 from botorch_risk.posterior.t_batch import input_widths, original_inputs
 from botorch_risk.risk import (
@@ -159,7 +158,7 @@ def kernel_density(
     context_bounds: Tensor, n_w: int = 256, density_options: dict[str, Any] | None = None
 ) -> ObservedContexts:
     r"""Contexts whose distribution is learnt as a kernel density, for SBO-KDE and DRBO-KDE."""
-    check_num_points(n_w)
+    check_counts(n_w=n_w)
     options = density_options or {}
     learn = partial(KernelDensityEnvironment, n_w=n_w, **options)
     return ObservedContexts(context_bounds, learn, may_leave=options.get("at_bounds") == "clip")
@@ -172,7 +171,7 @@ def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any
 
 def empirical_grid(context_bounds: Tensor, num_points: int = 100) -> ObservedContexts:
     r"""Contexts assigned to the nearest point of a grid, for DRBO-MMD."""
-    check_num_points(num_points)
+    check_counts(num_points=num_points)
     return ObservedContexts(context_bounds, partial(_nearest_on_grid, num_points=num_points))
 
 
@@ -374,6 +373,7 @@ def drbo_mmd(
     Raises:
         InputDataError: If a context is not finite, or the kernel's matrix is not symmetric and
             positive semi-definite.
+        TypeError: If `previous` has no kernel and none is given.
 
     Example:
         >>> import torch
@@ -385,8 +385,16 @@ def drbo_mmd(
         torch.Size([3])
     """
     grid = empirical_grid(bounds, num_points).learnt(observed, seeds=0)  # a grid draws nothing
-    if kernel is None:
-        kernel = discrepancy_kernel(bounds) if previous is None else previous.risk_measure.kernel
+    if kernel is None and previous is None:
+        kernel = discrepancy_kernel(bounds)
+    elif kernel is None:
+        measure = getattr(previous, "risk_measure", previous)
+        if not isinstance(measure, MaximumMeanDiscrepancyBall | MinimaxApproximation):
+            raise TypeError(
+                "Expected `previous` to be a bound of `drbo_mmd`, whose risk has a kernel. "
+                f"Got {measure!r}."
+            )
+        kernel = measure.kernel
     ball = partial(discrepancy_schedule, kernel=kernel, radius_scale=radius_scale, minimax=minimax)
     return risk_bound(model, grid, t, risk_measure=ball, beta=beta, previous=previous, **options)
 

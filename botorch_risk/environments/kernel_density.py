@@ -13,7 +13,7 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
 from botorch_risk.environments.uniforms import (
@@ -100,6 +100,8 @@ class KernelDensityEnvironment(IndependentEnvironment):
     ) -> None:
         observed = as_floating(observed, "observed").detach()
         check_values("observed", observed)
+        check_counts(n_w=n_w)
+        check_counts(0, n_ball=n_ball)
         bounds = as_tensor("bounds", bounds)
         if not isinstance(bandwidth, str):
             bandwidth = as_floating(bandwidth, "bandwidth").detach().clone()

@@ -55,6 +55,8 @@ class ReadingOfClasses:
         check_counts(2, num_compared=self.num_compared)
         check_counts(num_samples=self.num_samples)
         check_probability(confidence=self.confidence)
+        if not self.goals:
+            raise ValueError("Expected at least one level, `goal`. Got none.")
         if self.confidence <= 0.5 or self.criterion not in get_args(Criterion):
             raise ValueError(
                 f"Expected `confidence` above 0.5 and `criterion` in {get_args(Criterion)}. "

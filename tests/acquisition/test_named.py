@@ -236,6 +236,15 @@ def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
     assert torch.equal(again.evaluate(GRID), fresh.evaluate(GRID))
 
 
+def test_a_previous_bound_without_a_kernel_is_refused() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, Y)
+    other = risk_bound(model, empirical(5), 1, risk_measure=Expectation(), beta=4.0)
+    for previous in (other, Expectation()):
+        with pytest.raises(TypeError, match=r"`previous` to be a bound of `drbo_mmd`.* Got "):
+            drbo_mmd(model, X[..., 1:], UNIT, 2, num_points=5, previous=previous)
+
+
 @pytest.mark.parametrize("minimax", [False, True])
 def test_default_radius_is_the_papers(minimax: bool) -> None:
     X, Y = data()

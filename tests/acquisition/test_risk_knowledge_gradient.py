@@ -116,6 +116,14 @@ def test_likely_decisions_are_compared() -> None:
             assert (found == best).any(dim=-2).all()
 
 
+def test_replicates_may_share_the_decisions_of_which_some_are_compared() -> None:
+    bound = RiskUpperConfidenceBound(model_of(2), KNOWN, Expectation(), beta=4.0)
+    X = torch.rand(50, 1, dtype=torch.double)
+    expected = decisions_to_compare(bound, X.expand(2, -1, -1), 10)
+    for form in (X, X.numpy(), X.tolist()):
+        assert torch.equal(decisions_to_compare(bound, form, 10), expected)
+
+
 def test_wrong_arguments_are_named() -> None:
     model = model_of()
     with pytest.raises(BotorchTensorDimensionError, match=r"at least 2 decisions"):

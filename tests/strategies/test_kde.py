@@ -202,7 +202,7 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*Got 'cvar'"):
         build("risk_kde", risk_measure="cvar")
     for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
-        with pytest.raises(ValueError, match=r"at least one point or node. Got 0"):
+        with pytest.raises(ValueError, match=rf"`{option}` to be at least 1. Got 0"):
             build(name, **{option: 0})
 
 

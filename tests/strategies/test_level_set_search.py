@@ -173,3 +173,5 @@ def test_bad_arguments_are_refused() -> None:
             build(**wrong)
     with pytest.raises((ValueError, TypeError), match="goal"):
         build(goal=[0.5])
+    with pytest.raises(ValueError, match=r"Expected at least one level, `goal`\. Got none"):
+        build(goal=[])
