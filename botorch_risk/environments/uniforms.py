@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from botorch_risk.arguments import check_counts
-from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points
+from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points_of_each
 
 SOBOL_RESOLUTION = 2.0**-30  # of torch's engine
 UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
@@ -41,15 +41,12 @@ def seeded_uniforms(
         `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
     """
     check_counts(n=n)
-    if not is_one_seed(seeds):
-        listed = as_seeds(seeds)
-        return torch.stack([seeded_uniforms(n, dim, seed, stream, quasi) for seed in listed])
-    seed = derive_seed(seeds, stream)
-    if not quasi:
-        return draw_uniforms((n, dim), torch.Generator().manual_seed(seed))
-    return (
-        sobol_points(seed, n, dim) + SOBOL_RESOLUTION / 2
-    )  # off 0, where quantiles may be infinite
+    streams = [derive_seed(seed, stream) for seed in as_seeds(seeds)]
+    if quasi:  # off 0, where quantiles may be infinite
+        drawn = sobol_points_of_each(streams, n, dim) + SOBOL_RESOLUTION / 2
+    else:
+        drawn = draw_uniforms((n, dim), [torch.Generator().manual_seed(each) for each in streams])
+    return drawn[0] if is_one_seed(seeds) else drawn
 
 
 def tensor_grid(axes: Sequence[Tensor]) -> Tensor:
