@@ -110,7 +110,8 @@ class ContinuousEnvironment(IndependentEnvironment):
         return self._distribution
 
     def log_density(self, W: Tensor) -> Tensor:
-        return self._distribution.log_prob(W.double().cpu()).to(as_floating(W))
+        W = as_floating(W, "W")
+        return self._distribution.log_prob(W.double().cpu()).to(W)
 
     @property
     def support_bounds(self) -> Tensor:

@@ -153,11 +153,13 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
         `seeds` has one for each replicate; by default the same, so that the points move little.
         """
-        observed = torch.cat([self.observed, new.to(self.observed)], dim=-2)
+        new = as_floating(new, "new").to(self.observed)
+        observed = torch.cat([self.observed, new], dim=-2)
         listed = self._seeds if seeds is None else seeds
         return KernelDensityEnvironment(observed, self.bounds, seeds=listed, **self._options)
 
     def log_density(self, W: Tensor) -> Tensor:
+        W = as_floating(W, "W")
         return self.density.log_prob(W.to(self.observed).movedim(-2, 0)).movedim(0, -1).to(W)
 
     @property
@@ -165,6 +167,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
         return super().support_bounds if self.bounds is None else self.bounds
 
     def supports(self, W: Tensor) -> Tensor:
+        W = as_floating(W, "W")
         return W.isfinite().all(dim=-1) if self.bounds is None else inside(W, self.bounds)
 
     @property

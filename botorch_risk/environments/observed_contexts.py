@@ -87,4 +87,5 @@ class ObservedContexts:
 
     def range(self, bounds: Tensor) -> Tensor:
         r"""A box of decisions `2 x d_x` with the bounds of the contexts, `2 x d`."""
+        bounds = as_floating(bounds, "bounds")
         return torch.cat([bounds, self.context_bounds.to(bounds)], dim=-1)

@@ -15,7 +15,7 @@ from botorch.models.transforms import Standardize
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_tensor, check_counts
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
@@ -196,7 +196,7 @@ class FullyBayesian:
             )
         (seed,) = _of_round(seeds, t)
         X, Y, Yvar = _data_of(model)
-        if observed is not None:
+        if (observed := as_tensor("observed", observed)) is not None:
             X, Y, Yvar = X[observed], Y[observed], None if Yvar is None else Yvar[observed]
         transform = copy.deepcopy(getattr(model, "input_transform", None))
         sampled = FullyBayesianSingleTaskGP(

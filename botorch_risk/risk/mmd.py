@@ -187,12 +187,14 @@ class MaximumMeanDiscrepancyBall(Ball):
         return replace(self, _balls=balls)
 
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        values, weights = as_floating(values), as_floating(weights, "weights")
         return require_bound(self._balls, self).worst_distribution(values, weights)
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The discrepancy, `sqrt((q - p)' K (q - p))`."""
         matrix = require_bound(self._balls, self).kernel_matrix
-        apart = (others - weights).double()
+        others = as_floating(others)
+        apart = (others - as_floating(weights)).double()
         check_size(matrix.shape, apart)
         flat = apart.reshape(*matrix.shape[:-2], -1, matrix.shape[-1])
         square = ((flat @ matrix) * flat).sum(dim=-1).clamp_min(0.0)

@@ -292,11 +292,13 @@ class WassersteinBall(Ball):
 
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
         plans: Any = require_bound(self._plans, self)
+        values, weights = as_floating(values), as_floating(weights, "weights")
         return _worst_distribution(plans, values, weights, self.radius)
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The Wasserstein distance of order 1; in several dimensions by a linear program each."""
         plans: Any = require_bound(self._plans, self)
+        others, weights = as_floating(others), as_floating(weights, "weights")
         return plans.between(*torch.broadcast_tensors(weights.to(others), others))
 
 
