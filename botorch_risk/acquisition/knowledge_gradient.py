@@ -44,7 +44,7 @@ class LogRiskKnowledgeGradient(RiskLookahead):
 
     def log_gain(self, readings: Tensor) -> Tensor:
         r"""Log gains of readings (x, w), `batch_shape x m`, from `batch_shape x m x d`."""
-        return self._at(readings)
+        return self._at(as_points(readings, self.model))
 
     def _score(self, slopes: Tensor) -> Tensor:
         r"""The log gain of the largest of all lines."""
