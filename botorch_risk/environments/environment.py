@@ -182,9 +182,10 @@ class IndependentEnvironment(Environment):
         return self._from_uniforms(uniforms).to(self.points)
 
     def log_density(self, W: Tensor) -> Tensor | None:
-        r"""Log density of `batch_shape x n x d_w` values; None if W is one of the `points`.
+        r"""Log density of `batch_shape x n x d_w` values.
 
-        -inf outside the support, in the dtype of `W`.
+        -inf outside the support, in the dtype of `W`. None if there is no density: W is one of the
+        `points`, or somewhere in a box (`StandardDeviationBox`).
 
         Raises:
             UnsupportedError: If W is continuous and has no density, as a clipped one.

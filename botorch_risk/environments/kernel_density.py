@@ -164,6 +164,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     @property
     def support_bounds(self) -> Tensor:
+        r"""The bounds, `2 x d_w`; without them the range of the points: the support has no end."""
         return super().support_bounds if self.bounds is None else self.bounds
 
     def supports(self, W: Tensor) -> Tensor:
