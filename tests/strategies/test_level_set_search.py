@@ -104,8 +104,11 @@ def test_a_box_is_a_sobol_sequence_of_it() -> None:
 
 def test_whole_numbers_of_a_box_are_listed_once_and_categories_have_no_order() -> None:
     box = Box(torch.tensor([[0.0], [3.0]]).double(), integers=[0])
-    listed: Any = build(decisions=box, num_initial=3).space
+    strategy = build(decisions=box, num_initial=10, w_is_chosen=True)
+    listed: Any = strategy.space
     assert listed.box.domain.flatten().sort().values.tolist() == [0.0, 1.0, 2.0, 3.0]
+    for X in strategy.ask():  # more readings than decisions, which meet several w
+        assert sorted(X[:, 0].unique(return_counts=True)[1].tolist()) == [2, 2, 3, 3]
 
     box = Box(torch.tensor([[0.0, 0.0], [2.0, 1.0]]).double(), categories=[0])
     strategy = build(decisions=box, num_points=32, w_is_chosen=True)
