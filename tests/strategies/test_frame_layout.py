@@ -16,8 +16,10 @@ from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
 from botorch_risk.extras import MissingExtraError
 from botorch_risk.risk import Expectation, ShareAbove
 from botorch_risk.strategies import (
+    Box,
     FrameExperiment,
     SingleExperiment,
+    Strategy,
     adaptive_repeats,
     level_set_search,
     pareto_search,
@@ -268,12 +270,27 @@ def test_strategies_that_do_not_fit_the_columns_are_refused() -> None:
         FrameExperiment(
             line, {"y": "minimize"}, risk_kde, contexts={"w": (0, 1)}, risk_measure=ShareAbove(0.5)
         )
+
+    def of_numbers(box: Box, seed: int) -> Strategy:
+        domain = torch.arange(len(FLOURS)).double().unsqueeze(-1)
+        return truvar(domain, seed, goal=Maximize(), noise=1.0, num_initial=2)
+
     with pytest.raises(UnsupportedError, match=r"takes categories, for \['flour'\]"):
-        FrameExperiment(
-            {"flour": FLOURS},
-            {"y": None},
-            level_set_search,
-            contexts={"w": (0.0, 1.0)},
-            risk_measure=Expectation(),
-            goal=LevelSet(0.5),
-        )
+        FrameExperiment({"flour": FLOURS}, {"y": None}, of_numbers)
+
+
+def test_labels_are_classified() -> None:
+    experiment = FrameExperiment(
+        {"flour": FLOURS},
+        {"y": None},
+        level_set_search,
+        contexts={"w": (0.0, 1.0)},
+        risk_measure=Expectation(),
+        goal=LevelSet(0.5),
+        num_initial=9,
+    )
+    asked = experiment.ask().assign(w=np.linspace(0, 1, 9))
+    experiment.tell(asked.assign(y=asked["flour"].eq(FLOURS[1]) + 0.01 * asked["w"]))
+    found = experiment.classify().set_index("flour")["y_class"]
+    assert sorted(found.index) == sorted(FLOURS)
+    assert found[FLOURS[1]] == "above" and (found.drop(FLOURS[1]) == "below").all()
