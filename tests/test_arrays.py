@@ -5,22 +5,37 @@ The example of each public name is called again with its tensors in the other fo
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchError
+from botorch.models import SingleTaskGP
 from torch import Tensor
 
+from botorch_risk.acquisition import RiskUpperConfidenceBound, decisions_to_compare
 from botorch_risk.arguments import as_floating, as_tensor, check_finite, check_positive
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    IndependentEnvironment,
+    KernelDensityEnvironment,
+)
+from botorch_risk.fit import fit_exact_gp
+from botorch_risk.models import RepeatedOutcomes
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
+from botorch_risk.risk import Expectation, PickingRiskMeasure
+from botorch_risk.risk.ball import Ball
 from botorch_risk.risk.mmd import UncertifiedWorstCaseError
 from botorch_risk.strategies import Strategy
+from botorch_risk.testing.environments import EnvironmentCase
+from botorch_risk.testing.risk_measures import RiskMeasureCase
 from tests.calls import called, first_call
+from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.public_objects import Public, hints_of, holds_tensor, public_objects
+from tests.risk.cases import RISK_MEASURES
 
 PUBLIC: dict[str, Any] = {
     **public_objects(),
@@ -129,3 +144,80 @@ def test_what_is_no_number_is_refused_by_its_name(number: Any) -> None:
     for check in (check_finite, check_positive):
         with pytest.raises(ValueError, match=r"Expected `threshold` to be a number. Got"):
             check(threshold=number)
+
+
+def of_measure(case: RiskMeasureCase) -> dict[str, tuple[Any, ...]]:
+    r"""What a measure is asked: methods with their arguments."""
+    values, weights, points = case.draw(2)
+    measure = case.bind(points)
+    asked: dict[str, tuple[Any, ...]] = {
+        "__call__": (measure, values, weights),
+        "bounds": (measure.bounds, values, values + 1, weights),
+    }
+    if measure.expected(values, values.abs(), weights) is not None:
+        asked["expected"] = (measure.expected, values, values.abs(), weights)
+    if isinstance(measure, PickingRiskMeasure):
+        asked["pick"] = (measure.pick, values, weights)
+    if isinstance(measure, Ball):
+        asked["worst_distribution"] = (measure.worst_distribution, values, weights)
+        asked["distance"] = (measure.distance, weights, weights.roll(1, dims=-1))
+    return asked
+
+
+def of_environment(case: EnvironmentCase) -> dict[str, tuple[Any, ...]]:
+    r"""What an environment is asked: methods with their arguments."""
+    environment: Any = case.of(case.values(2, 7))
+    X = torch.rand(2, 3, 2, dtype=torch.double)
+    asked: dict[str, tuple[Any, ...]] = {
+        "expand": (environment.expand, X),
+        "range": (environment.range, torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()),
+        "contains": (environment.contains, X, X),
+    }
+    if isinstance(environment, IndependentEnvironment):
+        asked["supports"] = (environment.supports, X)
+        if case.density != "refused":
+            asked["log_density"] = (environment.log_density, X)
+    if isinstance(environment, KernelDensityEnvironment):
+        asked["condition"] = (lambda new: environment.condition(new).points, X)
+    return asked
+
+
+def of_others() -> dict[str, tuple[Any, ...]]:
+    X = torch.linspace(0, 1, 18, dtype=torch.double).reshape(9, 2)
+    observed = torch.arange(9) < 7
+    w = DiscreteEnvironment(X[:4, :1])
+
+    def fitted(observed: Any) -> Tensor:
+        model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
+        fit_exact_gp(model, observed=observed)
+        return model.covar_module.lengthscale
+
+    def summarised(*statistics: Any) -> tuple[Tensor, ...]:
+        outcomes = RepeatedOutcomes.from_summary(*statistics)
+        return outcomes.means, outcomes.variances, outcomes.counts
+
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
+    bound = RiskUpperConfidenceBound(model, w, Expectation(), beta=4.0)
+    return {
+        "fit_exact_gp": (fitted, observed),
+        "from_summary": (summarised, X[:, :1], X[:, 1:] + 0.1, torch.full((9, 1), 3)),
+        "decisions_to_compare": (lambda X: decisions_to_compare(bound, X, 4), X[:, :1]),
+    }
+
+
+ASKED: dict[str, Callable[[], dict[str, tuple[Any, ...]]]] = {
+    **{case.name: partial(of_measure, case) for case in RISK_MEASURES},
+    **{case.name: partial(of_environment, case) for case in (*ENVIRONMENTS, PERTURBATIONS)},
+    "others": of_others,
+}
+
+
+@pytest.mark.parametrize("form", ["lists", "arrays"])
+@pytest.mark.parametrize("name", ASKED)
+def test_methods_take_the_forms_that_constructors_take(name: str, form: str) -> None:
+    for method, (call, *tensors) in ASKED[name]().items():
+        try:
+            found = call(*(FORMS[form](each) for each in tensors))
+        except (*REFUSALS, AttributeError, RuntimeError) as error:
+            raise AssertionError(f"{method} refuses {form}") from error
+        assert_same(call(*tensors), found)

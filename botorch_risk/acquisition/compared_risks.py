@@ -95,7 +95,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         self.risk_measure = risk_measure.bind(environment)
         self.w_is_chosen = w_is_chosen
         self.num_samples = num_samples
-        X_compared = as_floating(X_compared, "X_compared")
+        X_compared = as_points(as_floating(X_compared, "X_compared"), model)
         if X_compared.dim() < 2 or X_compared.shape[-2] < 2:
             raise BotorchTensorDimensionError(
                 "Expected at least 2 decisions to compare, `batch_shape x P x d_x`. "
@@ -127,7 +127,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
-        d_x = self.X_compared.shape[-1]
+        X, d_x = as_points(X, self.model), self.X_compared.shape[-1]
         if X.dim() < 2 or X.shape[-1] != d_x:
             raise BotorchTensorDimensionError(
                 f"Expected decisions `batch_shape x m x {d_x}`. Got {tuple(X.shape)}."

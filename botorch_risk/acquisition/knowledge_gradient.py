@@ -8,13 +8,14 @@ from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standa
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_even
+from botorch_risk.posterior.t_batch import as_points
 
 
 @construct_from_own_arguments
 class LogRiskKnowledgeGradient(RiskLookahead):
     r"""The logarithm of the expected gain in the recommendation's risk from one reading.
 
-        score(x) = log E_Z[ max_p ( a_p + s_p(x, w) Z ) ] - max_p a_p
+        score(x) = log( E_Z[ max_p ( a_p + s_p(x, w) Z ) ] - max_p a_p )
 
     where p runs through decisions that are compared, with expected risks and slopes as in
     `RiskLookahead`, which describes the arguments and errors: `X_compared` holds decisions that may
@@ -43,7 +44,7 @@ class LogRiskKnowledgeGradient(RiskLookahead):
 
     def log_gain(self, readings: Tensor) -> Tensor:
         r"""Log gains of readings (x, w), `batch_shape x m`, from `batch_shape x m x d`."""
-        return self._at(readings)
+        return self._at(as_points(readings, self.model))
 
     def _score(self, slopes: Tensor) -> Tensor:
         r"""The log gain of the largest of all lines."""
@@ -81,7 +82,8 @@ def decisions_to_compare(
 
     Args:
         bound: The bound of the risk.
-        X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones.
+        X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones; or
+            `m x d_x` for all of the batch.
         num_compared: The number of them, even and at least 2.
 
     Returns:
@@ -91,8 +93,10 @@ def decisions_to_compare(
         ValueError: If the number is not even.
     """
     check_even(num_compared=num_compared)
+    X = as_points(X, bound.model)
     with torch.no_grad():
         scores = bound.upper(X), bound.mean(X)
+    X = X.expand(*scores[0].shape, X.shape[-1])
     half = min(num_compared // 2, X.shape[-2])
     index = torch.cat([score.topk(half, dim=-1).indices for score in scores], dim=-1)
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import Module
@@ -24,7 +25,7 @@ from botorch_risk.acquisition.widths import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_counts, check_nonnegative
 from botorch_risk.environments import (
     DiscreteEnvironment,
     EmpiricalGrid,
@@ -35,8 +36,8 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
-from botorch_risk.environments.uniforms import check_num_points
-from botorch_risk.models.botorch_parts import check_risk_measure
+from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
+from botorch_risk.posterior.t_batch import input_widths, original_inputs
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
@@ -96,7 +97,7 @@ def risk_bound(
         >>> risk_bound(model, weather, t=1, **risk)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    measure = risk_of_round(risk_measure, t, environment)
+    measure = risk_of_round(risk_measure, t, environment, model)
     check_risk_measure(measure)
     if previous is not None:
         measure = measure.following(previous.risk_measure)
@@ -107,13 +108,37 @@ def risk_bound(
     return RiskUpperConfidenceBound(model, environment, measure, squared_width, **options)
 
 
-def risk_of_round(risk_measure: Any, t: int, environment: Any) -> RiskMeasure:
+def risk_of_round(risk_measure: Any, t: int, environment: Any, model: Model) -> RiskMeasure:
     r"""The measure of round t, from a measure or a schedule."""
     if is_schedule(risk_measure):
-        values = environment.points if environment.independent else environment.perturbations
-        risk_measure = risk_measure(t, values.shape[-1])
+        risk_measure = risk_measure(t, _num_contexts(as_environment(environment), model))
     measure: RiskMeasure = risk_measure
     return measure
+
+
+def _num_contexts(environment: Any, model: Model) -> int:
+    r"""The number of columns of W; of a perturbation, of the decision."""
+    if environment.independent:
+        return int(environment.points.shape[-1])
+    if isinstance(environment, InputPerturbation):
+        return environment.perturbations.shape[-1]
+    widths = input_widths(model)
+    if widths is None:
+        raise UnsupportedError(
+            "Expected a model that knows its number of inputs, of which a schedule is told those "
+            f"of W. Got {type(model).__name__}; pass the risk measure of the round."
+        )
+    for d_x in range(max(widths), 0, -1):  # only the environment knows how many it takes
+        try:
+            made = environment.num_inputs(d_x)
+        except (BotorchTensorDimensionError, RuntimeError):
+            continue
+        if made in widths:
+            return made - d_x or d_x
+    raise BotorchTensorDimensionError(
+        f"Expected an environment that makes the {' or '.join(map(str, widths))} inputs of the "
+        f"model. Got {type(environment).__name__}, which makes them of no decision."
+    )
 
 
 def is_schedule(risk_measure: Any) -> bool:
@@ -133,7 +158,7 @@ def kernel_density(
     context_bounds: Tensor, n_w: int = 256, density_options: dict[str, Any] | None = None
 ) -> ObservedContexts:
     r"""Contexts whose distribution is learnt as a kernel density, for SBO-KDE and DRBO-KDE."""
-    check_num_points(n_w)
+    check_counts(n_w=n_w)
     options = density_options or {}
     learn = partial(KernelDensityEnvironment, n_w=n_w, **options)
     return ObservedContexts(context_bounds, learn, may_leave=options.get("at_bounds") == "clip")
@@ -146,7 +171,7 @@ def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any
 
 def empirical_grid(context_bounds: Tensor, num_points: int = 100) -> ObservedContexts:
     r"""Contexts assigned to the nearest point of a grid, for DRBO-MMD."""
-    check_num_points(num_points)
+    check_counts(num_points=num_points)
     return ObservedContexts(context_bounds, partial(_nearest_on_grid, num_points=num_points))
 
 
@@ -348,6 +373,7 @@ def drbo_mmd(
     Raises:
         InputDataError: If a context is not finite, or the kernel's matrix is not symmetric and
             positive semi-definite.
+        TypeError: If `previous` has no kernel and none is given.
 
     Example:
         >>> import torch
@@ -359,8 +385,16 @@ def drbo_mmd(
         torch.Size([3])
     """
     grid = empirical_grid(bounds, num_points).learnt(observed, seeds=0)  # a grid draws nothing
-    if kernel is None:
-        kernel = discrepancy_kernel(bounds) if previous is None else previous.risk_measure.kernel
+    if kernel is None and previous is None:
+        kernel = discrepancy_kernel(bounds)
+    elif kernel is None:
+        measure = getattr(previous, "risk_measure", previous)
+        if not isinstance(measure, MaximumMeanDiscrepancyBall | MinimaxApproximation):
+            raise TypeError(
+                "Expected `previous` to be a bound of `drbo_mmd`, whose risk has a kernel. "
+                f"Got {measure!r}."
+            )
+        kernel = measure.kernel
     ball = partial(discrepancy_schedule, kernel=kernel, radius_scale=radius_scale, minimax=minimax)
     return risk_bound(model, grid, t, risk_measure=ball, beta=beta, previous=previous, **options)
 
@@ -502,6 +536,6 @@ def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfid
         >>> gp_ucb(model, t=1, beta=4.0)(torch.rand(3, 1, 2).double()).shape
         torch.Size([3])
     """
-    X = model.train_inputs[0]
+    X = original_inputs(model)
     unperturbed = InputPerturbation(X.new_zeros(1, X.shape[-1]))
     return risk_bound(model, unperturbed, t, risk_measure=Expectation(), beta=beta, **options)

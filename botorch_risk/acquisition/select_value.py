@@ -11,13 +11,13 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
-from botorch_risk.arguments import as_tensor, check_even
+from botorch_risk.arguments import check_even
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced, single_outcome, spread_of
 from botorch_risk.posterior.joint_moments import joint_moments
-from botorch_risk.posterior.t_batch import check_made_inputs, input_widths
+from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
 
@@ -105,7 +105,7 @@ def select_value(
     several = isinstance(risk_measure, Sequence)
     measures: Any = risk_measure if several else [risk_measure]
     parts = [parts_of(environment, measure) for measure in measures]
-    X = as_tensor("X", X)
+    X = as_points(X, model)
     inputs, weights = parts[0][0].expand(X)
     check_made_inputs(input_widths(model), inputs.shape[-1])
     reading = _Reading(model, parts[0][0], X, inputs, num_samples)

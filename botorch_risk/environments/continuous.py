@@ -12,7 +12,7 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-from botorch_risk.arguments import as_floating, check_bounds
+from botorch_risk.arguments import as_floating, check_bounds, check_counts
 from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import (
     box_points,
@@ -82,6 +82,8 @@ class ContinuousEnvironment(IndependentEnvironment):
     ) -> None:
         bounds = as_floating(bounds, "bounds")
         check_bounds(bounds)
+        check_counts(n_w=n_w)
+        check_counts(0, n_ball=n_ball)
         if rule not in get_args(Rule):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
         if seeds is not None:
@@ -108,7 +110,8 @@ class ContinuousEnvironment(IndependentEnvironment):
         return self._distribution
 
     def log_density(self, W: Tensor) -> Tensor:
-        return self._distribution.log_prob(W.double().cpu()).to(as_floating(W))
+        W = as_floating(W, "W")
+        return self._distribution.log_prob(W.double().cpu()).to(W)
 
     @property
     def support_bounds(self) -> Tensor:
@@ -138,8 +141,13 @@ def _quadrature(marginals: BoundedMarginals, n_w: int) -> tuple[Tensor, Tensor]:
     r"""Nodes and probabilities on a grid; each axis ends in the bounds if they have mass."""
     d_w = marginals.bounds.shape[-1]
     atomic = marginals.beyond == "clip"
-    size = points_per_axis(n_w, d_w) - 2 * atomic
-    nodes, volumes = legendre_axes(marginals.bounds, size)  # size x d_w
+    size = points_per_axis(n_w, d_w)
+    if atomic and size < 3:
+        raise ValueError(
+            "Expected at least 3 nodes on each axis for beyond='clip', of which the bounds are "
+            f"two. Got {size}."
+        )
+    nodes, volumes = legendre_axes(marginals.bounds, size - 2 * atomic)  # size x d_w
     masses = marginals.interior_log_density(nodes).exp() * volumes
     if atomic:
         nodes = torch.cat([marginals.bounds[:1], nodes, marginals.bounds[1:]])

@@ -8,9 +8,15 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_nonnegative
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_bounds,
+    check_counts,
+    check_nonnegative,
+)
 from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
-from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
+from botorch_risk.environments.uniforms import seeded_uniforms, tensor_grid
 from botorch_risk.matrices import squared_differences
 from botorch_risk.seeding import as_seeds
 
@@ -138,7 +144,7 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
     """
     bounds = as_floating(bounds, "bounds")
     check_bounds(bounds)
-    check_num_points(num_points)
+    check_counts(num_points=num_points)
     size = math.ceil(num_points ** (1 / bounds.shape[-1]) - 1e-9)  # 1000 ** (1 / 3) exceeds 10
     unit = torch.linspace(0, 1, size, dtype=bounds.dtype, device=bounds.device)
     axes = [unit * (b - a) + a for a, b in bounds.mT]
@@ -181,6 +187,7 @@ class StandardDeviationBox(IndependentEnvironment):
         observed = as_floating(observed, "observed").detach()
         bounds = as_tensor("bounds", bounds)
         check_values("observed", observed)
+        check_counts(n_w=n_w)
         check_nonnegative(num_deviations=num_deviations)
         batch_shape, d_w = observed.shape[:-2], observed.shape[-1]
         deviation = num_deviations * observed.std(dim=-2, correction=0)

@@ -87,8 +87,9 @@ class Environment(Module, ABC):
         Returns:
             `batch_shape x m` booleans, to rounding.
         """
+        W = as_floating(W, "W")
         inputs, weights = self.expand(X)
-        possible, W = inputs[..., -W.shape[-1] :], as_floating(W)
+        possible = inputs[..., -W.shape[-1] :]
         scale = torch.maximum(possible.abs(), possible.new_ones(()))
         tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale
         near = ((possible - W.unsqueeze(-2)).abs() <= tolerance).all(dim=-1)
@@ -181,9 +182,10 @@ class IndependentEnvironment(Environment):
         return self._from_uniforms(uniforms).to(self.points)
 
     def log_density(self, W: Tensor) -> Tensor | None:
-        r"""Log density of `batch_shape x n x d_w` values; None if W is one of the `points`.
+        r"""Log density of `batch_shape x n x d_w` values.
 
-        -inf outside the support, in the dtype of `W`.
+        -inf outside the support, in the dtype of `W`. None if there is no density: W is one of the
+        `points`, or somewhere in a box (`StandardDeviationBox`).
 
         Raises:
             UnsupportedError: If W is continuous and has no density, as a clipped one.
@@ -198,6 +200,7 @@ class IndependentEnvironment(Environment):
         return d_x + self.points.shape[-1]
 
     def range(self, bounds: Tensor) -> Tensor:
+        bounds = as_floating(bounds, "bounds")
         return torch.cat([bounds, self.support_bounds.to(bounds)], dim=-1)
 
     def contains(self, X: Tensor, W: Tensor) -> Tensor:
@@ -213,7 +216,7 @@ class IndependentEnvironment(Environment):
 
     def supports(self, W: Tensor) -> Tensor:
         r"""Whether `batch_shape x n x d_w` values are in the support: points of positive weight."""
-        W = as_floating(W)
+        W = as_floating(W, "W")
         points = self.points.to(W)
         scale = points.abs().amax(dim=-2, keepdim=True)  # of each column: their units may differ
         tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale.unsqueeze(-3)
@@ -265,7 +268,7 @@ def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
 
 def inside(W: Tensor, box: Tensor) -> Tensor:
     r"""Whether values `... x n x d_w` are within a box `... x 2 x d_w`, to rounding."""
-    W = as_floating(W)
+    W = as_floating(W, "W")
     lower, upper = box.to(W).split(1, dim=-2)
     slack = 8 * torch.finfo(W.dtype).eps * torch.maximum(lower.abs(), upper.abs())
     return ((lower - slack <= W) & (upper + slack >= W)).all(dim=-1)

@@ -13,7 +13,7 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
 from botorch_risk.environments.uniforms import (
@@ -100,6 +100,8 @@ class KernelDensityEnvironment(IndependentEnvironment):
     ) -> None:
         observed = as_floating(observed, "observed").detach()
         check_values("observed", observed)
+        check_counts(n_w=n_w)
+        check_counts(0, n_ball=n_ball)
         bounds = as_tensor("bounds", bounds)
         if not isinstance(bandwidth, str):
             bandwidth = as_floating(bandwidth, "bandwidth").detach().clone()
@@ -151,18 +153,22 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
         `seeds` has one for each replicate; by default the same, so that the points move little.
         """
-        observed = torch.cat([self.observed, new.to(self.observed)], dim=-2)
+        new = as_floating(new, "new").to(self.observed)
+        observed = torch.cat([self.observed, new], dim=-2)
         listed = self._seeds if seeds is None else seeds
         return KernelDensityEnvironment(observed, self.bounds, seeds=listed, **self._options)
 
     def log_density(self, W: Tensor) -> Tensor:
+        W = as_floating(W, "W")
         return self.density.log_prob(W.to(self.observed).movedim(-2, 0)).movedim(0, -1).to(W)
 
     @property
     def support_bounds(self) -> Tensor:
+        r"""The bounds, `2 x d_w`; without them the range of the points: the support has no end."""
         return super().support_bounds if self.bounds is None else self.bounds
 
     def supports(self, W: Tensor) -> Tensor:
+        W = as_floating(W, "W")
         return W.isfinite().all(dim=-1) if self.bounds is None else inside(W, self.bounds)
 
     @property

@@ -37,11 +37,13 @@ class ObservedContexts:
         context_bounds: Their lower and upper bounds, `2 x d_w`.
         learn: Maps contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
             Default: a `KernelDensityEnvironment` of 256 points.
-        may_leave: Whether contexts outside the bounds are accepted.
+        may_leave: Whether contexts outside the bounds are accepted. A kernel density then counts
+            them at the bounds (`at_bounds="clip"`); another learner has to take them.
 
     Raises:
         BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
-        ValueError: If a lower bound is not below its upper bound, or one is not finite.
+        ValueError: If a lower bound is not below its upper bound, or one is not finite; or if
+            contexts may leave the bounds and a density does not clip them.
 
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk
@@ -65,6 +67,14 @@ class ObservedContexts:
         bounds = as_floating(self.context_bounds, "context_bounds").detach().clone()
         check_bounds(bounds, name="context_bounds")
         object.__setattr__(self, "context_bounds", bounds)
+        learn = self.learn
+        if self.may_leave and isinstance(learn, partial) and learn.func is KernelDensityEnvironment:
+            if (at_bounds := learn.keywords.get("at_bounds", "clip")) != "clip":
+                raise ValueError(
+                    "Expected a density with at_bounds='clip' for contexts that may leave their "
+                    f"bounds. Got {at_bounds=}."
+                )
+            object.__setattr__(self, "learn", partial(learn, at_bounds="clip"))
 
     def learnt(self, observed: Tensor, seeds: int | Sequence[int]) -> IndependentEnvironment:
         r"""The distribution learnt from `batch_shape x t x d_w` contexts, with one seed each."""
@@ -77,4 +87,5 @@ class ObservedContexts:
 
     def range(self, bounds: Tensor) -> Tensor:
         r"""A box of decisions `2 x d_x` with the bounds of the contexts, `2 x d`."""
+        bounds = as_floating(bounds, "bounds")
         return torch.cat([bounds, self.context_bounds.to(bounds)], dim=-1)

@@ -116,6 +116,7 @@ class PerturbedEnvironment(Environment):
     def __init__(self, perturbation: InputPerturbation, environment: Environment) -> None:
         super().__init__()
         self.perturbation, self.environment = perturbation, environment
+        self.categories = environment.categories
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
         carried_out, first = self.perturbation.expand(X)  # ... x m x n_p x d_x

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from botorch_risk.arguments import check_integers
-from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points
+from botorch_risk.arguments import check_counts
+from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points_of_each
 
 SOBOL_RESOLUTION = 2.0**-30  # of torch's engine
 UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
@@ -40,23 +40,13 @@ def seeded_uniforms(
     Returns:
         `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
     """
-    check_num_points(n)
-    if not is_one_seed(seeds):
-        listed = as_seeds(seeds)
-        return torch.stack([seeded_uniforms(n, dim, seed, stream, quasi) for seed in listed])
-    seed = derive_seed(seeds, stream)
-    if not quasi:
-        return draw_uniforms((n, dim), torch.Generator().manual_seed(seed))
-    return (
-        sobol_points(seed, n, dim) + SOBOL_RESOLUTION / 2
-    )  # off 0, where quantiles may be infinite
-
-
-def check_num_points(n: int) -> None:
-    r"""Raise ValueError unless there is at least one point."""
-    check_integers(n=n)
-    if n < 1:
-        raise ValueError(f"Expected at least one point or node. Got {n}.")
+    check_counts(n=n)
+    streams = [derive_seed(seed, stream) for seed in as_seeds(seeds)]
+    if quasi:  # off 0, where quantiles may be infinite
+        drawn = sobol_points_of_each(streams, n, dim) + SOBOL_RESOLUTION / 2
+    else:
+        drawn = draw_uniforms((n, dim), [torch.Generator().manual_seed(each) for each in streams])
+    return drawn[0] if is_one_seed(seeds) else drawn
 
 
 def tensor_grid(axes: Sequence[Tensor]) -> Tensor:
@@ -70,7 +60,7 @@ def points_per_axis(n: int, dim: int) -> int:
     Raises:
         ValueError: If `n` is not the `dim`-th power of a positive integer.
     """
-    check_num_points(n)
+    check_counts(n=n)
     size = round(n ** (1 / dim))
     if size**dim != n:
         raise ValueError(
@@ -91,7 +81,7 @@ def legendre_axes(bounds: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
     In float64. The weights of an axis sum to its length.
     """
-    check_num_points(n)
+    check_counts(n=n)
     nodes, weights = (torch.tensor(array).to(bounds.device).unsqueeze(-1) for array in _legendre(n))
     lower, upper = bounds.double()
     return lower + (upper - lower) * (nodes + 1) / 2, (upper - lower) * weights / 2

@@ -1,5 +1,6 @@
 r"""Estimators of hyperparameters behind one interface."""
 
+import copy
 import importlib.util
 import itertools
 from collections.abc import Sequence
@@ -11,13 +12,15 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Standardize
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_tensor, check_counts
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
 from botorch_risk.fit.results import FitResult, Optimum, warn_of_failed_fits
+from botorch_risk.posterior.t_batch import original_inputs
 from botorch_risk.seeding import as_seeds, derive_seed
 
 FITS_BETWEEN_CLEARING = 32
@@ -137,7 +140,7 @@ class PseudoData:
         observed: Tensor | None = None,
         previous: Optimum | None = None,
     ) -> FitResult:
-        X = model.train_inputs[0]
+        X = original_inputs(model)
         unit_cube = torch.tensor([[0.0], [1.0]]).to(X).expand(2, X.shape[-1])
         return fit_pseudo_data(
             model,
@@ -155,9 +158,9 @@ class PseudoData:
 class FullyBayesian:
     r"""Hyperparameters sampled by MCMC: BoTorch's `FullyBayesianSingleTaskGP` and NUTS.
 
-    The samples belong to a new model of the same data, with BoTorch's Matern 5/2 kernel and
-    BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
-    Needs NumPyro, the extra `bayesian`.
+    The samples belong to a new model of the same data, input transform and known noise, with
+    BoTorch's Matern 5/2 kernel and BoTorch's priors; the kernel of the given model does not matter.
+    One replicate at a time. Needs NumPyro, the extra `bayesian`.
 
     Args:
         warmup_steps: Steps that are discarded; 200 in [Ha2023uhe]_, Appendix C.
@@ -192,14 +195,17 @@ class FullyBayesian:
                 f"Got {model.batch_shape=}."
             )
         (seed,) = _of_round(seeds, t)
-        model.train()
-        X, Y = model.train_inputs[0], model.train_targets.unsqueeze(-1)
-        transform = getattr(model, "outcome_transform", None)
-        if transform is not None:
-            Y, _ = transform.eval().untransform(Y)
-        if observed is not None:
-            X, Y = X[observed], Y[observed]
-        sampled = FullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))
+        X, Y, Yvar = _data_of(model)
+        if (observed := as_tensor("observed", observed)) is not None:
+            X, Y, Yvar = X[observed], Y[observed], None if Yvar is None else Yvar[observed]
+        transform = copy.deepcopy(getattr(model, "input_transform", None))
+        sampled = FullyBayesianSingleTaskGP(
+            X,
+            Y,
+            train_Yvar=Yvar,
+            outcome_transform=Standardize(m=1),
+            input_transform=None if transform is None else transform.train(),
+        )
         _drop_compiled_programs()
         fit_fully_bayesian_model_nuts(
             sampled,
@@ -211,6 +217,15 @@ class FullyBayesian:
             seed=seed % 2**31,  # JAX takes 32 bits, and a derived seed has 63
         )
         return sampled
+
+
+def _data_of(model: SingleTaskGP) -> tuple[Tensor, Tensor, Tensor | None]:
+    r"""Inputs, outcomes and known noise as they were given, `n x d` and `n x 1` each."""
+    X, Y, Yvar = original_inputs(model), model.train_targets.unsqueeze(-1), None
+    if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+        Yvar = model.likelihood.noise_covar.noise.unsqueeze(-1)
+    transform = copy.deepcopy(getattr(model, "outcome_transform", None))
+    return (X, Y, Yvar) if transform is None else (X, *transform.eval().untransform(Y, Yvar))
 
 
 def _drop_compiled_programs() -> None:

@@ -1,6 +1,7 @@
 r"""Fit exact Gaussian processes in closed form, all replicates of a batch at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +13,7 @@ from gpytorch.models import ExactGP
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_nonnegative
+from botorch_risk.arguments import as_tensor, check_counts, check_nonnegative
 from botorch_risk.fit.fewer_points import begun_on_fewer_points
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
@@ -136,6 +137,7 @@ def fit_exact_gp(
         (['converged', 'converged', 'converged'], 'closed form')
     """
     require_gradients("fit_exact_gp")
+    observed = as_tensor("observed", observed)
     if isinstance(model, FitsItself):
         composed: Any = model
         if num_restarts or observed is not None:
@@ -143,9 +145,10 @@ def fit_exact_gp(
                 f"Expected one process for `num_restarts` and `observed`. Got {type(model)}."
             )
         try:
-            result: FitResult = composed.fit_in_closed_form(
-                previous=previous, max_iterations=max_iterations, tolerance=tolerance
-            )
+            with mode_kept_on_errors(composed):
+                result: FitResult = composed.fit_in_closed_form(
+                    previous=previous, max_iterations=max_iterations, tolerance=tolerance
+                )
             return result
         except NotInClosedFormError as error:
             mll = ExactMarginalLogLikelihood(composed.likelihood, composed)
@@ -194,35 +197,47 @@ def fit_loss(
     check_nonnegative(tolerance=tolerance)
     if seeds is not None:
         as_seeds(seeds)
-    model.train()
+    with mode_kept_on_errors(model):
+        model.train()
+        try:
+            parts = read_exact_gp(model)
+        except NotInClosedFormError as error:
+            if num_restarts or observed is not None:
+                raise UnsupportedError(
+                    "Expected a model that the closed form supports for `num_restarts` and "
+                    f"`observed`. Got {error}."
+                ) from error
+            if not isinstance(model, ExactGP):
+                raise UnsupportedError(
+                    f"Expected an exact Gaussian process. Got {type(model).__name__}: fit it to a "
+                    "loss of its own by `fit_gpytorch_mll`."
+                ) from error
+            return _fit_by_botorch(make_mll(), max_iterations, tolerance, str(error))
+        result = _fit_parts(
+            *read_data(parts),
+            rougher=rougher,
+            num_restarts=num_restarts,
+            seeds=seeds,
+            previous=previous,
+            options={
+                "max_iterations": max_iterations,
+                "gradient_tolerance": tolerance,
+                "hope": np.inf if previous is None else hope,
+            },
+        )
+        model.eval()
+        return result
+
+
+@contextmanager
+def mode_kept_on_errors(model: Any) -> Iterator[None]:
+    r"""Put a model back into training or evaluation mode if an error ends the block."""
+    was_training = model.training
     try:
-        parts = read_exact_gp(model)
-    except NotInClosedFormError as error:
-        if num_restarts or observed is not None:
-            raise UnsupportedError(
-                "Expected a model that the closed form supports for `num_restarts` and `observed`. "
-                f"Got {error}."
-            ) from error
-        if not isinstance(model, ExactGP):
-            raise UnsupportedError(
-                "Expected an exact Gaussian process. "
-                f"Got {type(model).__name__}: fit it to a loss of its own by `fit_gpytorch_mll`."
-            ) from error
-        return _fit_by_botorch(make_mll(), max_iterations, tolerance, str(error))
-    result = _fit_parts(
-        *read_data(parts),
-        rougher=rougher,
-        num_restarts=num_restarts,
-        seeds=seeds,
-        previous=previous,
-        options={
-            "max_iterations": max_iterations,
-            "gradient_tolerance": tolerance,
-            "hope": np.inf if previous is None else hope,
-        },
-    )
-    model.eval()
-    return result
+        yield
+    except Exception:
+        model.train(was_training)
+        raise
 
 
 def _fit_parts(

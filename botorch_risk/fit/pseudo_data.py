@@ -57,6 +57,7 @@ from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs, read_exact_
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
 from botorch_risk.fit.results import FitResult, Optimum
 from botorch_risk.gradients import require_gradients
+from botorch_risk.posterior.t_batch import original_inputs
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than for ordinary data.
@@ -259,15 +260,11 @@ def fit_pseudo_data(
 
 
 def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) -> PseudoPoints:
-    r"""Pseudo-points of a model's data; in training mode its inputs are in their own units."""
+    r"""Pseudo-points of a model's data, in the units of its inputs before any transform."""
     if isinstance(model, MultiTaskGPyTorchModel) or len(model.train_inputs) != 1:
         raise UnsupportedError(f"Expected a model with a single task. Got {type(model).__name__}.")
-    was_training = model.training
-    model.train()
-    X = model.train_inputs[0].expand(*model.train_targets.shape, -1)
-    drawn = pseudo_points(X, bounds, num_pseudo, **options)
-    model.train(was_training)
-    return drawn
+    X = original_inputs(model).expand(*model.train_targets.shape, -1)
+    return pseudo_points(X, bounds, num_pseudo, **options)
 
 
 @contextmanager

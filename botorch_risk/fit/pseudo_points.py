@@ -73,7 +73,8 @@ def pseudo_points(
 
     Raises:
         BotorchTensorDimensionError: If a shape does not fit.
-        InputDataError: If a replicate has fewer than two observations, or one out of bounds.
+        InputDataError: If a replicate has fewer than two observations, or one out of bounds, or
+            `points` are not finite.
         ValueError: If there are fewer pseudo-points than distinct inputs, the bounds are not a box,
             the design is unknown, or the number of seeds does not match the replicates.
 
@@ -94,8 +95,8 @@ def pseudo_points(
     bounds = bounds.to(X)
     inputs = _group(X, rows)
     sizes = inputs.number.flatten().tolist()
-    if isinstance(points, Tensor):
-        drawn = points.to(X).expand(*batch_shape, *points.shape[-2:])
+    if not isinstance(points, str):
+        drawn = _checked_points(points, X)
         counted = _group(drawn, torch.ones_like(drawn[..., 0], dtype=torch.bool)).is_first
         counts = counted.sum(dim=-1).flatten().tolist()
     else:
@@ -110,6 +111,26 @@ def pseudo_points(
                 f"Got {count} and {size}."
             )
     return _with_all_observations(drawn, counted, X, bounds, inputs)
+
+
+def _checked_points(points: Tensor, X: Tensor) -> Tensor:
+    r"""The user's points for every replicate, `batch_shape x M x d`."""
+    points = as_floating(points, "points").to(X)
+    *batch_shape, _, d = X.shape
+    try:
+        fits = points.shape[-1] == d
+        expanded = points.expand(*batch_shape, *points.shape[-2:])
+    except RuntimeError:
+        fits = False
+    if points.dim() < 2 or not fits:
+        raise BotorchTensorDimensionError(
+            f"Expected `points` to have shape `batch_shape x M x {d}` or `M x {d}`. "
+            f"Got {tuple(points.shape)} for {batch_shape=}."
+        )
+    finite = points.isfinite().all(dim=-1)
+    if not finite.all():
+        raise InputDataError(f"Expected finite `points`. Got {points[~finite][0].tolist()}.")
+    return expanded
 
 
 class _Groups(NamedTuple):

@@ -124,12 +124,14 @@ class RepeatedOutcomes:
             InputDataError: If a value is not finite, a count is not a whole number >= 1, or a
                 variance of at least two repeats is negative.
         """
+        means, variances = as_floating(means, "means"), as_floating(variances, "variances")
+        counts = as_floating(counts, "counts")
         if not means.shape == variances.shape == counts.shape or means.shape[-1:] != (1,):
             raise BotorchTensorDimensionError(
                 "Expected `means`, `variances` and `counts` of one shape `batch_shape x n x 1`. "
                 f"Got {means.shape=}, {variances.shape=}, {counts.shape=}."
             )
-        whole = (counts >= 1) & (counts == torch.as_tensor(counts).round())
+        whole = (counts >= 1) & (counts == counts.round())
         repeated = counts > 1
         for name, bad in (
             ("finite means", ~means.isfinite()),

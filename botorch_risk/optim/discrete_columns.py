@@ -38,6 +38,26 @@ class DiscreteColumns:
             points[..., column] = index.clip(0, len(values) - 1)
         return points
 
+    def located(self, points: ndarray, X: Tensor) -> ndarray:
+        r"""Search points of given points `X`, `... x d`, at the nearest value of each column.
+
+        Raises:
+            ValueError: If a category is not listed.
+        """
+        points = points.copy()
+        for column, values in self.values.items():
+            given = X[..., column]
+            index = (given.unsqueeze(-1) - values).abs().argmin(dim=-1)
+            other = ~given.isclose(values[index], atol=1e-6)  # X may have been float32
+            if column in self.categorical and other.any():
+                listed = ", ".join(f"{value:g}" for value in values.tolist())
+                raise ValueError(
+                    f"Expected `raw_points` with one of the values [{listed}] in column {column}. "
+                    f"Got {given[other][0].item():g}."
+                )
+            points[..., column] = index.cpu().numpy()
+        return points
+
     def put(self, X: Tensor, points: Tensor) -> Tensor:
         r"""The points `X` with the values of search points of the same shape."""
         X = X.clone()

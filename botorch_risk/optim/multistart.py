@@ -19,7 +19,7 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_nonnegative
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import Scale, alternate, climb
-from botorch_risk.optim.discrete_columns import Values, discrete_columns
+from botorch_risk.optim.discrete_columns import DiscreteColumns, Values, discrete_columns
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs.minima import RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points_of_each
@@ -77,7 +77,8 @@ def optimize_acqf_replicates(
         batch_limit: The maximum number of points to evaluate in one call, all replicates together.
             Default: 8,192 on a CPU, 2^20 on a GPU.
         raw_points: Points within the bounds to choose the starts from, `R x n x d`, instead of
-            Sobol points; `raw_samples` is then ignored.
+            Sobol points; `raw_samples` is then ignored. Each column of `discrete_dims` starts at
+            the value nearest to the point's.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
@@ -92,7 +93,8 @@ def optimize_acqf_replicates(
             `q > 1` and it does not support pending points.
         ValueError: If a number is out of its range, there are fewer raw points than starts, a seed
             repeats, bounds are not finite or in reverse order, or a fixed or discrete column does
-            not exist, is given twice, has no values, or has values outside the bounds.
+            not exist, is given twice, has no values, or has values outside the bounds, or
+            `raw_points` has a category that is not listed.
 
     Example:
         >>> import torch
@@ -119,21 +121,22 @@ def optimize_acqf_replicates(
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(eta=eta)
     box = _box(bounds, fixed_features or {})
-    given = None if raw_points is None else _checked_raw(raw_points, box, len(listed))
+    discrete = discrete_columns(discrete_dims, cat_dims, box, list(fixed_features or {}))
+    given = None if raw_points is None else _checked_raw(raw_points, box, len(listed), discrete)
     raw_samples = raw_samples if given is None else given.shape[1]
     if num_restarts > raw_samples:
         raise ValueError(
             f"Expected as many raw points as starts. Got {num_restarts=}, {raw_samples=}."
         )
-    discrete = discrete_columns(discrete_dims, cat_dims, box, list(fixed_features or {}))
     evaluator = PointwiseEvaluator(acqf, box, len(listed), batch_limit, discrete)
     pending = _PendingPoints(acqf, len(evaluator.batch_shape)) if q > 1 else None
     picks, total = [], box.new_zeros(len(listed))
     try:
         for pick in range(q):
             with steady():  # a pending point changes the acquisition function
-                raw = _sobol_points(listed, raw_samples, box, pick) if given is None else given
-                raw = raw if discrete is None else discrete.indexed(raw)
+                raw = given
+                if raw is None:
+                    raw = _sobol_points(listed, raw_samples, box, pick, discrete)
                 starts, scale = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
                 picks.append(_ascend(evaluator, starts, scale, max_iterations))
                 with torch.no_grad():
@@ -159,26 +162,31 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
     return box
 
 
-def _checked_raw(raw_points: Tensor, box: Tensor, num_replicates: int) -> ndarray:
-    r"""Convert given points to search points in the unit cube."""
+def _checked_raw(
+    raw_points: Tensor, box: Tensor, num_replicates: int, discrete: DiscreteColumns | None
+) -> ndarray:
+    r"""Convert given points to search points."""
     raw = as_floating(raw_points, "raw_points").detach().to(box)
     if raw.dim() != 3 or len(raw) != num_replicates or raw.shape[-1] != box.shape[-1]:
         raise BotorchTensorDimensionError(
             f"Expected `raw_points` to have shape `{num_replicates} x n x {box.shape[-1]}`. "
-            f"Got {tuple(raw_points.shape)}."
+            f"Got {tuple(raw.shape)}."
         )
     lower, upper = box
     if not ((raw >= lower) & (raw <= upper)).all():
         raise ValueError("Expected `raw_points` within the bounds. Got one outside.")
     width = (upper - lower).where(upper > lower, 1.0)  # a column that is held fixed
     scaled: ndarray = ((raw - lower) / width).cpu().double().numpy()
-    return scaled
+    return scaled if discrete is None else discrete.located(scaled, raw)
 
 
-def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:
+def _sobol_points(
+    seeds: Sequence[int], count: int, box: Tensor, pick: int, discrete: DiscreteColumns | None
+) -> ndarray:
     d = box.shape[-1]
     streams = [derive_seed(seed, "raw points", pick) for seed in seeds]
-    return sobol_points_of_each(streams, count, d).numpy()
+    uniforms = sobol_points_of_each(streams, count, d).numpy()
+    return uniforms if discrete is None else discrete.indexed(uniforms)
 
 
 def _choose_starts(

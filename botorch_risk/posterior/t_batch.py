@@ -16,7 +16,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.gpytorch import MultiTaskGPyTorchModel
 from botorch.models.model import Model
 from botorch.models.transforms import input as transforms
-from gpytorch.models import ExactGP
+from gpytorch.models import ExactGP, IndependentModelList
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor
@@ -124,6 +124,7 @@ def check_made_inputs(widths: Sequence[int] | None, made: int) -> None:
 
 def original_inputs(model: Any) -> Tensor:
     r"""The training inputs of an exact GP before its input transform."""
+    model = model._modules.get("mean_model", model)  # of a model that learns the noise too
     inputs: Tensor = model.train_inputs[0]
     if not model._has_transformed_inputs:
         return inputs
@@ -181,6 +182,8 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
 def as_points(X: Tensor, model: Model) -> Tensor:
     r"""Points in the dtype of the model's data; without data, whole numbers become float64."""
     exact: Any = model._modules.get("mean_model", model)
+    if isinstance(exact, IndependentModelList):
+        exact = exact.models[0]
     data = exact.train_inputs if isinstance(exact, ExactGP) else None
     X = as_floating(X, "X")
     return X.to(data[0].dtype) if data else X

@@ -204,6 +204,7 @@ class KullbackLeiblerBall(Ball):
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The relative entropy of the others to the weights; infinite outside their support."""
+        others, weights = as_floating(others), as_floating(weights)
         others, weights = torch.broadcast_tensors(others, weights.to(others))
         # Far from all values the weights of a density are so small that one becomes 0 before the
         # other does. What they would add is nothing.
@@ -237,5 +238,6 @@ class ChiSquareBall(Ball):
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The chi-square divergence of the others; infinite outside the support of the weights."""
+        others, weights = as_floating(others), as_floating(weights)
         square = (others - weights).square()
         return (square / weights).where(square > 0, 0.0).sum(dim=-1)

@@ -20,7 +20,13 @@ from botorch.exceptions.warnings import UserInputWarning
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.arguments import as_tensor, check_finite, check_nonnegative, check_probability
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_finite,
+    check_nonnegative,
+    check_probability,
+)
 from botorch_risk.steady import is_known, may_look, once, remember
 
 Optimism = Literal["of_risk", "of_values"]
@@ -107,7 +113,8 @@ class RiskMeasure(ABC):
 
         They have the shape `...`, and are NaN where the risk is NaN.
         """
-        weights = weights.to(lower)
+        lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
+        weights = as_tensor("weights", weights).to(lower)
         for values in (lower, upper):
             check_distribution(values, weights)
         low, high = _of_finite_rows(
@@ -140,6 +147,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
 
         For a row with a value that is not finite the risk is NaN and the index 0.
         """
+        values, weights = as_tensor("values", values), as_tensor("weights", weights)
         weights = weights.to(values)
         check_distribution(values, weights)
         if may_look(values):
@@ -159,16 +167,14 @@ def _of_finite_rows(
 
     If looking at values is not allowed, there is no error if no row is finite.
     """
-    if not may_look(values[0]):
-        finite = _are_finite(*values)
-        results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
-        return tuple(result.where(finite, torch.nan) for result in results)
-    if all(each.detach().sum().isfinite() for each in values):  # a sum is cheap, and mostly enough
+    looks = may_look(values[0])
+    # A sum is cheap, and mostly enough.
+    if looks and all(each.detach().sum().isfinite() for each in values):
         return function(*values)
     finite = _are_finite(*values)
-    if finite.all():
+    if looks and finite.all():
         return function(*values)
-    if not finite.any():
+    if looks and not finite.any():
         bad = next(each for each in values if not each.isfinite().all())
         raise InputDataError(f"Expected finite `values`. Got {bad[~bad.isfinite()][0]}.")
     results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
@@ -482,9 +488,10 @@ class ShareAbove(RiskMeasure):
         return self.under.importance(weights)
 
     def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor:
+        mean, variance = as_floating(mean, "mean"), as_floating(variance, "variance")
         deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
         above = torch.special.ndtr((mean - self.threshold) / deviation)
-        return self.under._evaluate(above, weights)
+        return self.under(above, weights)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         # `sign` has a gradient, 0 everywhere, which a comparison has not.

@@ -153,7 +153,7 @@ class MinimaxApproximation(RiskMeasure):
         same weights share one product with the kernel matrix.
         """
         matrix = mmd.require_bound(self._kernel_matrix, self)
-        mmd.check_size(matrix, values)
+        mmd.check_size(matrix.shape, values)
         centre = weights.double().reshape(*[1] * (values.dim() - weights.dim()), *weights.shape)
         centre = centre.expand(*matrix.shape[:-2], *centre.shape[matrix.dim() - 2 :])
         image = _matvec(matrix, centre)

@@ -76,7 +76,7 @@ class _KernelBalls:
 
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The worst distribution of each row of `values: batch_shape x ... x n_w`."""
-        check_size(self.kernel_matrix, values)
+        check_size(self.kernel_matrix.shape, values)
         rows = values.detach().double().reshape(len(self._balls), -1, values.shape[-1])
         centres = weights.detach().double().expand(values.shape).reshape(rows.shape)
         centres = centres / centres.sum(dim=-1, keepdim=True)
@@ -187,13 +187,15 @@ class MaximumMeanDiscrepancyBall(Ball):
         return replace(self, _balls=balls)
 
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        values, weights = as_floating(values), as_floating(weights, "weights")
         return require_bound(self._balls, self).worst_distribution(values, weights)
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The discrepancy, `sqrt((q - p)' K (q - p))`."""
         matrix = require_bound(self._balls, self).kernel_matrix
-        apart = (others - weights).double()
-        check_size(matrix, apart)
+        others = as_floating(others)
+        apart = (others - as_floating(weights)).double()
+        check_size(matrix.shape, apart)
         flat = apart.reshape(*matrix.shape[:-2], -1, matrix.shape[-1])
         square = ((flat @ matrix) * flat).sum(dim=-1).clamp_min(0.0)
         return square.sqrt().reshape(apart.shape[:-1]).to(others)
@@ -276,11 +278,11 @@ def require_bound(part: T | None, measure: object) -> T:
     return part
 
 
-def check_size(kernel_matrix: Tensor, values: Tensor) -> None:
-    r"""Raise BotorchTensorDimensionError unless there is one kernel matrix for the values."""
-    *batch_shape, n_w, _ = kernel_matrix.shape
+def check_size(shape: torch.Size, values: Tensor, name: str = "kernel_matrix") -> None:
+    r"""Raise BotorchTensorDimensionError unless the matrix of the points fits the values."""
+    *batch_shape, n_w, _ = shape
     if values.shape[-1] != n_w or list(values.shape[: len(batch_shape)]) != batch_shape:
         raise BotorchTensorDimensionError(
-            "Expected `kernel_matrix: batch_shape x n_w x n_w` for `values: batch_shape x ... x "
-            f"n_w`. Got {kernel_matrix.shape=}, {values.shape=}."
+            f"Expected `{name}: batch_shape x n_w x n_w` for `values: batch_shape x ... x n_w`. "
+            f"Got {name} of {tuple(shape)}, {values.shape=}."
         )

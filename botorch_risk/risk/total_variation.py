@@ -110,8 +110,5 @@ class TotalVariationBall(Ball):
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The sum of the absolute differences, or half of it."""
-        distance = (others - weights).abs().sum(dim=-1)
+        distance = (as_floating(others) - as_floating(weights)).abs().sum(dim=-1)
         return distance / 2 if self.half_convention else distance
-
-    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        return total_variation_worst_case(values, weights, self.radius, self.half_convention)

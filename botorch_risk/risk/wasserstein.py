@@ -15,7 +15,7 @@ from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop
 from botorch_risk.risk.measures import Optimism, RiskMeasure
-from botorch_risk.risk.mmd import require_bound, without_copies
+from botorch_risk.risk.mmd import check_size, require_bound, without_copies
 
 _STEPS = 32  # of the search for the price of transport
 _TARGET_GAP = 1e-12  # of the range of the values
@@ -182,7 +182,7 @@ def _worst_distribution(
     values, centre = centred(values, weights)
     if radius == 0:
         return centre.to(given)
-    check_shape(plans.shape, values)
+    check_size(plans.shape, values, "distances")
     k = plans.shape[:-2].numel()
     rows = (k, -1, values.shape[-1])
     costs = plans.arranged(from_zero_to_one(values).reshape(rows))
@@ -292,11 +292,13 @@ class WassersteinBall(Ball):
 
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
         plans: Any = require_bound(self._plans, self)
+        values, weights = as_floating(values), as_floating(weights, "weights")
         return _worst_distribution(plans, values, weights, self.radius)
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The Wasserstein distance of order 1; in several dimensions by a linear program each."""
         plans: Any = require_bound(self._plans, self)
+        others, weights = as_floating(others), as_floating(weights, "weights")
         return plans.between(*torch.broadcast_tensors(weights.to(others), others))
 
 
@@ -354,7 +356,7 @@ class WassersteinRegularization(RiskMeasure):
     def _slope(self, starts: Tensor, ends: Tensor) -> Tensor:
         r"""The largest `(starts_i - ends_j) / distances_ij`, or 0 if all are negative."""
         closeness = require_bound(self._closeness, self)
-        check_shape(closeness.shape, starts)
+        check_size(closeness.shape, starts, "distances")
         n_w = starts.shape[-1]
         closeness = closeness.reshape(-1, 1, n_w, n_w).to(starts)
         shape, rows = starts.shape[:-1], (len(closeness), -1, n_w)
@@ -375,16 +377,6 @@ def distances_of(metric: Metric, environment: Any) -> Tensor:
     r"""The distances of an environment's points, checked and in float64."""
     points = environment.points.detach().double()
     return _checked(torch.as_tensor(metric(points, points)))
-
-
-def check_shape(shape: torch.Size, values: Tensor) -> None:
-    r"""Raise BotorchTensorDimensionError unless there are distances for the values."""
-    *batch_shape, n_w, _ = shape
-    if values.shape[-1] != n_w or list(values.shape[: len(batch_shape)]) != batch_shape:
-        raise BotorchTensorDimensionError(
-            "Expected distances `batch_shape x n_w x n_w` for `values: batch_shape x ... x n_w`. "
-            f"Got distances of {shape}, {values.shape=}."
-        )
 
 
 def _checked(distances: Tensor) -> Tensor:

@@ -147,10 +147,15 @@ class EnvironmentSpace:
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Sobol decisions, each with a value of W if it is chosen.
 
-        With `initial_risk`, the shares of the values follow their importance as closely as the
+        If there are fewer listed decisions than points, they are taken in turn. With
+        `initial_risk`, the shares of the values follow their importance as closely as the
         number of points allows.
         """
-        decisions = self.box.initial(seeds, num_points)
+        count = num_points
+        if isinstance(self.box, FiniteDomain):  # which has each decision once
+            count = min(num_points, len(self.box.domain))
+        turns = torch.arange(num_points).to(self.bounds.device) % count
+        decisions = self.box.initial(seeds, count)[:, turns]
         if not self.w_is_chosen:
             return decisions
         inputs, weights = self.environment.expand(decisions)  # R x n x n_w x d
@@ -220,7 +225,8 @@ class EnvironmentSpace:
         outside = (lower > W) | (upper < W)
         if outside.any() and not self.environment.may_leave:
             raise InputDataError(
-                "Expected contexts within `context_bounds`, unless they may leave them "
-                "(`density_options={'at_bounds': 'clip'}`). "
+                "Expected contexts within `context_bounds`, unless they may leave them: "
+                "`ObservedContexts(..., may_leave=True)`, or of a strategy with `density_options` "
+                "{'at_bounds': 'clip'}. "
                 f"Got {W[outside][0].item()}, context_bounds={bounds.tolist()}."
             )

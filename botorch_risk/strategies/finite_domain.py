@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import torch
+from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
@@ -32,11 +33,12 @@ class FiniteDomain:
         domain: `|D| x d` points.
         num_levels: The number of noise levels; None if there is no choice.
         initial_level: The level of the initial points.
+        categories: The columns of whole numbers without an order, in an `EnvironmentSpace`.
 
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
-        InputDataError: If it is not finite.
-        ValueError: If there is no such level.
+        InputDataError: If it is not finite, or a category not a whole number.
+        ValueError: If there is no such level or column.
 
     Example:
         >>> domain = torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1)
@@ -49,9 +51,8 @@ class FiniteDomain:
     domain: Tensor
     num_levels: int | None = None
     initial_level: int = 0
+    categories: tuple[int, ...] = ()
     integers: ClassVar[tuple[int, ...]] = ()  # a kernel sees whole numbers in their order
-    categories: ClassVar[tuple[int, ...]] = ()
-    discrete: ClassVar[tuple[int, ...]] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -65,6 +66,24 @@ class FiniteDomain:
                 f"Expected `initial_level` in 0, .., {(self.num_levels or 1) - 1}. "
                 f"Got {self.initial_level}."
             )
+
+        d = self.domain.shape[-1]
+        for column in self.categories:
+            if not -d <= column < d:
+                raise ValueError(f"Expected columns in [0, {d}) in `categories`. Got {column}.")
+        columns = tuple(sorted(column % d for column in self.categories))
+        object.__setattr__(self, "categories", columns)
+        codes = self.domain[:, list(columns)]
+        if (codes != codes.round()).any():
+            raise InputDataError(
+                f"Expected whole numbers in the columns {columns} of `domain`, which are "
+                f"categories. Got {codes[codes != codes.round()][0]:g}."
+            )
+
+    @property
+    def discrete(self) -> list[int]:
+        r"""The columns that cannot be moved by a little."""
+        return list(self.categories)
 
     @cached_property
     def bounds(self) -> Tensor:

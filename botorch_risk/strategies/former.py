@@ -80,6 +80,7 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
         "DecisionThenValue", decide=_LARGEST_BOUND, value=_of_class("LacingValue", rule=old["rule"])
     ),
     "botorch_risk.DiscreteEnvironment": lambda old: {"categories": [], **old},
+    "botorch_risk.FiniteDomain": lambda old: {"categories": [], **old},
     "botorch_risk.RiskRecipe": lambda old: {"joint": False, **old},
     "botorch_risk.EnvironmentRisk": lambda old: {
         "uses_w": True,

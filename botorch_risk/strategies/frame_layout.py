@@ -12,6 +12,7 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
+from botorch_risk.constraints import NoiseConstraint
 from botorch_risk.environments import ObservedContexts
 from botorch_risk.risk import ShareAbove
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -128,8 +129,8 @@ class FrameLayout:
                 f"Expected a strategy whose points have the columns "
                 f"{[each.name for each in self.columns]}. Got one of {space.num_columns} columns."
             )
-        box = space.box if isinstance(space, EnvironmentSpace) else space
-        if self._categories != tuple(box.categories):
+        box = getattr(space, "box", space)  # a space of the user's own may have neither
+        if self._categories != tuple(getattr(box, "categories", ())):
             raise UnsupportedError(
                 f"Expected a strategy that takes categories, for "
                 f"{[self.parameters[i].name for i in self._categories]}. Got others: a finite "
@@ -145,9 +146,10 @@ class FrameLayout:
             return value
         if name == "constraints":
             return [
-                replace(each, threshold=-each.threshold, at_most=not each.at_most)
-                if signs[each.outcome : each.outcome + 1] == [-1.0]
-                else each
+                each
+                if isinstance(each, NoiseConstraint)  # a standard deviation has no sign
+                or signs[each.outcome : each.outcome + 1] != [-1.0]
+                else replace(each, threshold=-each.threshold, at_most=not each.at_most)
                 for each in value
             ]
         if name == "reference_point":

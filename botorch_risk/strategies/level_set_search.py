@@ -55,6 +55,8 @@ class ReadingOfClasses:
         check_counts(2, num_compared=self.num_compared)
         check_counts(num_samples=self.num_samples)
         check_probability(confidence=self.confidence)
+        if not self.goals:
+            raise ValueError("Expected at least one level, `goal`. Got none.")
         if self.confidence <= 0.5 or self.criterion not in get_args(Criterion):
             raise ValueError(
                 f"Expected `confidence` above 0.5 and `criterion` in {get_args(Criterion)}. "
@@ -175,7 +177,7 @@ def level_set_search(
 
     Args:
         decisions: The list of decisions, `N x d_x`; or a `Box`, represented by `num_points` points
-            of a Sobol sequence. The risk of any other decision: `risk_samples`.
+            of a Sobol sequence, each once. The risk of any other decision: `risk_samples`.
         seeds: One seed per replicate.
         environment: The distribution of W, or of the perturbation of the decision.
         risk_measure: Larger is better.
@@ -220,13 +222,19 @@ def level_set_search(
     check_arguments(level_set_search, locals())
     check_counts(num_points=num_points)
     goals = (goal,) if isinstance(goal, LevelSetGoal) else tuple(goal)
+    categories: tuple[int, ...] = ()
     if isinstance(decisions, Box):
-        decisions = decisions.initial([0], num_points).squeeze(0)
+        rows, categories = (
+            decisions.initial([0], num_points).squeeze(0),
+            tuple(decisions.categories),
+        )
+        # Whole numbers repeat.
+        decisions = rows.new_tensor(list(dict.fromkeys(map(tuple, rows.tolist()))))
     if not isinstance(environment, ObservedContexts):
         environment, risk_measure = parts_of(environment, risk_measure)
-    space = EnvironmentSpace(
-        FiniteDomain(decisions), environment, w_is_chosen, risk_measure if w_is_chosen else None
-    )
+    listed = FiniteDomain(decisions, categories=categories)
+    initial_risk = risk_measure if w_is_chosen else None
+    space = EnvironmentSpace(listed, environment, w_is_chosen, initial_risk)
     classes = ReadingOfClasses(goals, criterion, confidence, num_compared)
     options = {"reporting": "posterior_mean_everywhere", **options}
     report = EnvironmentRisk(RiskRecipe(risk_measure), classes, **options)

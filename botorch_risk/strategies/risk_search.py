@@ -101,7 +101,7 @@ class MonteCarloDecision:
         environment = turn.environment_of(row)
         measure = self.risk_measure
         if not isinstance(measure, tuple):
-            measure = risk_of_round(measure, turn.view.round, environment)
+            measure = risk_of_round(measure, turn.view.round, environment, model)
         pending = None if turn.pending is None else turn.pending[row, :, :d_x]
         with manual_seed(seed):
             constraints = under(environment, self.constraints)

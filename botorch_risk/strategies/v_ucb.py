@@ -39,7 +39,7 @@ def v_ucb(
 
     If w cannot be chosen (Remark 1), only the decision is, and w is told with the outcome. The
     environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4). For the
-    other arguments see `risk_kde`.
+    other arguments see `risk_search`.
 
     Args:
         environment: The distribution of W, or of the perturbation of the decision;

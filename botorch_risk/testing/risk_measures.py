@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -177,7 +177,7 @@ def a_shift_of_the_values_shifts_the_risk(case: RiskMeasureCase, seed: int) -> N
     else:
         moved = copy(case.measure)
         object.__setattr__(moved, "threshold", case.threshold + 2.5)  # it may be frozen
-        found = moved(values + 2.5, weights)
+        found = replace(case, measure=moved).bind(points)(values + 2.5, weights)
     expect_close("the risk before the shift", found, risk, 1e-6)
 
 
@@ -340,6 +340,13 @@ def a_row_that_is_not_finite_leaves_the_others_alone(case: RiskMeasureCase) -> N
         (gradient,) = torch.autograd.grad(found[0][~failed].sum(), broken)
         expect(gradient.isfinite().all(), "finite gradients", gradient)
         expect((gradient[failed] == 0).all(), "no gradient there", gradient[failed])
+
+    means = measure.expected(values, width, weights)
+    if means is not None:
+        values[1] = torch.nan
+        found = measure.expected(values, width, weights)
+        expect(found[1].isnan().all(), "NaN", found[1])
+        expect_close("the expected risk of the others", found[::2], means[::2], 1e-8)
 
 
 def check_risk_measure(

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import AppendFeatures
+from botorch.models.transforms.input import InputPerturbation as BotorchPerturbation
 from torch import Tensor
 
 from botorch_risk.acquisition import (
@@ -22,10 +25,12 @@ from botorch_risk.acquisition import (
     stable_opt,
 )
 from botorch_risk.environments import (
+    DiscreteEnvironment,
     EmpiricalGrid,
     Environment,
     InputPerturbation,
     KernelDensityEnvironment,
+    PerturbedEnvironment,
     StandardDeviationBox,
 )
 from botorch_risk.optim.multistart import optimize_acqf_replicates
@@ -151,6 +156,66 @@ def test_a_schedule_gives_the_risk_of_the_round() -> None:
         risk_kde(model, X[..., 1:], UNIT, 2, seeds=SEEDS, risk_measure=lambda t, d_w: 1 / t)
 
 
+class RelativeError(Environment):
+    r"""A machine sets the decision to within a tenth of it."""
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        errors = torch.tensor([-0.1, 0.0, 0.1]).to(X)
+        return X.unsqueeze(-2) * (1 + errors).unsqueeze(-1), torch.full_like(errors, 1 / 3)
+
+
+class SkewedWeather(DiscreteEnvironment):
+    r"""W whose weights depend on the decision."""
+
+    independent = False
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        inputs, weights = super().expand(X)
+        return inputs, (weights + X.mean(dim=-1, keepdim=True)).softmax(dim=-1)
+
+
+WEATHER = torch.linspace(0, 1, 5, dtype=torch.double)[:, None]
+MOVES = InputPerturbation(torch.zeros(2, 1, dtype=torch.double))
+
+
+@pytest.mark.parametrize(
+    ("environment", "d_w", "d_x"),
+    [
+        (RelativeError(), 3, 3),
+        (SkewedWeather(WEATHER), 1, 2),
+        (SkewedWeather(WEATHER.expand(5, 2)), 2, 1),
+        (PerturbedEnvironment(MOVES, DiscreteEnvironment(WEATHER.expand(5, 2))), 2, 1),
+        (AppendFeatures(WEATHER.expand(5, 2)), 2, 1),
+        (BotorchPerturbation(torch.zeros(2, 3, dtype=torch.double)), 3, 3),
+    ],
+    ids=["relative", "skewed", "skewed_2", "perturbed", "botorch_append", "botorch_perturb"],
+)
+def test_a_schedule_knows_the_number_of_contexts_of_any_environment(
+    environment: Any, d_w: int, d_x: int
+) -> None:
+    X = torch.rand(6, 3, dtype=torch.double)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
+    told: list[tuple[int, int]] = []
+
+    def neutral(t: int, d_w: int) -> RiskMeasure:
+        told.append((t, d_w))
+        return Expectation()
+
+    bound = risk_bound(model, environment, 4, risk_measure=neutral, beta=4.0)
+    assert told == [(4, d_w)]
+    assert bound.evaluate(X[:2, :d_x]).shape == (2,)
+
+
+def test_a_schedule_needs_a_model_that_fits_the_environment() -> None:
+    X = torch.rand(6, 1, dtype=torch.double)
+    environment = PerturbedEnvironment(MOVES, DiscreteEnvironment(WEATHER))
+    with pytest.raises(BotorchTensorDimensionError, match=r"makes the 1 inputs .* Got Pert"):
+        risk_bound(
+            SingleTaskGP(X, X.sin()), environment, 1, risk_measure=lambda t, d_w: Expectation(),
+            beta=4.0,
+        )  # fmt: skip
+
+
 def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
     X, Y = data()
     model, W = SingleTaskGP(X, Y), X[..., 1:]
@@ -169,6 +234,15 @@ def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
     fresh = drbo_mmd(model, W, UNIT, 5, **options)
     assert again.risk_measure.radius == fresh.risk_measure.radius
     assert torch.equal(again.evaluate(GRID), fresh.evaluate(GRID))
+
+
+def test_a_previous_bound_without_a_kernel_is_refused() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, Y)
+    other = risk_bound(model, empirical(5), 1, risk_measure=Expectation(), beta=4.0)
+    for previous in (other, Expectation()):
+        with pytest.raises(TypeError, match=r"`previous` to be a bound of `drbo_mmd`.* Got "):
+            drbo_mmd(model, X[..., 1:], UNIT, 2, num_points=5, previous=previous)
 
 
 @pytest.mark.parametrize("minimax", [False, True])

@@ -14,6 +14,7 @@ from botorch_risk.acquisition import (
     v_ucb,
 )
 from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.models import MeanVarianceGP, one_hot_inputs
 from botorch_risk.risk import ValueAtRisk
 
 
@@ -59,3 +60,18 @@ def test_gp_ucb_is_botorchs_and_contextual_gp_ucb_is_it_at_a_context():
     torch.testing.assert_close(gp_ucb(model, 1, beta=3.0)(pairs), expected)
     at_context = [contextual_gp_ucb(model, x[:, 1:], 1, beta=3.0)(x[:, :1]) for x in pairs]
     torch.testing.assert_close(torch.cat(at_context), expected)
+
+
+def test_gp_ucb_takes_a_model_that_has_predicted():
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(6, 2, generator=generator, dtype=torch.double)
+    X[:, 1] = torch.arange(6) % 3
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.double)
+    encoded = one_hot_inputs(bounds, [1])  # four columns of two
+    Y = X.sum(dim=-1, keepdim=True)
+    for model in (
+        SingleTaskGP(X, Y, input_transform=encoded),
+        MeanVarianceGP(X, Y, input_transform=encoded),
+    ):
+        training = gp_ucb(model.train(), 1, beta=3.0).evaluate(X)
+        assert torch.equal(gp_ucb(model.eval(), 1, beta=3.0).evaluate(X), training)

@@ -116,6 +116,27 @@ def test_likely_decisions_are_compared() -> None:
             assert (found == best).any(dim=-2).all()
 
 
+def test_replicates_may_share_the_decisions_of_which_some_are_compared() -> None:
+    bound = RiskUpperConfidenceBound(model_of(2), KNOWN, Expectation(), beta=4.0)
+    X = torch.rand(50, 1, dtype=torch.double)
+    expected = decisions_to_compare(bound, X.expand(2, -1, -1), 10)
+    for form in (X, X.numpy(), X.tolist()):
+        assert torch.equal(decisions_to_compare(bound, form, 10), expected)
+
+
+@pytest.mark.parametrize("form", [Tensor.float, Tensor.numpy, Tensor.tolist], ids=["f", "n", "l"])
+def test_decisions_and_readings_may_have_another_form(form: Any) -> None:
+    model = model_of()
+    compared = torch.tensor([[0.0], [0.25], [0.5]], dtype=torch.double)
+    readings = torch.tensor([[0.25, 0.5], [0.75, 0.125]], dtype=torch.double)
+    expected = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), compared, w_is_chosen=True)
+    found = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), form(compared), w_is_chosen=True)
+    for name, X in (("log_gain", readings), ("evaluate", compared), ("best_value", compared)):
+        wanted = getattr(expected, name)(X)
+        assert torch.equal(getattr(found, name)(form(X)), wanted)
+    found.check_points(form(compared))
+
+
 def test_wrong_arguments_are_named() -> None:
     model = model_of()
     with pytest.raises(BotorchTensorDimensionError, match=r"at least 2 decisions"):

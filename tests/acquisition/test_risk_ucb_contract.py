@@ -285,7 +285,7 @@ def test_a_bound_is_recorded_and_has_the_value_of_a_call(
     )
     with steady():
         acqf.evaluate(X)
-        if measure.name == "mmd_ball" and home().type in RECORDERS:  # its iterations look
+        if measure.name.endswith("mmd_ball") and home().type in RECORDERS:  # its iterations look
             with pytest.raises(RuntimeError):
                 record(acqf.evaluate, X)
         else:

@@ -124,6 +124,17 @@ def test_a_transform_that_mixes_outcomes_is_refused(transform: Any) -> None:
         select_value(model, KNOWN, Expectation(), decisions(), posterior_transform=transform)
 
 
+@pytest.mark.parametrize("form", [Tensor.float, Tensor.numpy, Tensor.tolist], ids=["f", "n", "l"])
+def test_w_is_the_environments_own_value_whatever_the_form_of_the_decisions(form: Any) -> None:
+    model = model_of()
+    two = ModelListGP(model, model_of())
+    X = torch.tensor([[0.25], [0.75]], dtype=torch.double)  # exact in single precision
+    for each, measures in ((model, Expectation()), (two, [Expectation(), WorstCase()])):
+        found = select_value(each, KNOWN, measures, form(X))
+        assert torch.equal(found, select_value(each, KNOWN, measures, X))
+        assert (found[:, 1:, None] == W).any(dim=-2).all()
+
+
 def test_a_perturbed_decision_is_what_is_queried() -> None:
     model = model_of()
     errors = InputPerturbation(torch.tensor([[-0.1, 0.0], [0.1, 0.0]], dtype=torch.double))

@@ -124,9 +124,14 @@ def test_refuses_bad_options():
         ({"n_w": 8, "seeds": 0, "rule": "grid"}, "Expected `rule` to be one of"),
         ({"n_w": 8, "seeds": 0, "beyond": "fold"}, "Expected `beyond` to be one of"),
         ({"n_w": 3, "rule": "quadrature"}, "Expected enough nodes for the quadrature"),
-        ({"n_w": 0, "seeds": 0}, "Expected at least one point or node. Got 0"),
-        ({"n_w": 0, "rule": "midpoints"}, "Expected at least one point or node. Got 0"),
-        ({"n_w": 1, "rule": "quadrature", "beyond": "clip"}, "at least one point or node. Got -1"),
+        ({"n_w": 0, "seeds": 0}, "Expected `n_w` to be at least 1. Got 0"),
+        ({"n_w": 0, "rule": "midpoints"}, "Expected `n_w` to be at least 1. Got 0"),
+        ({"n_w": 2.5, "seeds": 0}, "Expected `n_w` to be an integer. Got 2.5"),
+        ({"n_w": 8, "seeds": 0, "n_ball": -3}, "Expected `n_ball` to be at least 0. Got -3"),
+        (
+            {"n_w": 2, "rule": "quadrature", "beyond": "clip"},
+            "at least 3 nodes on each axis for beyond='clip', .* Got 2",
+        ),
         ({"n_w": 8, "seeds": [1, 1]}, "Expected one distinct seed per replicate"),
     ):
         with pytest.raises(ValueError, match=message):

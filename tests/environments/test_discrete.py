@@ -153,9 +153,14 @@ def test_refuses_what_is_no_data():
             build(THREE[:0])
     with pytest.raises(InputDataError, match=r"Expected finite `perturbations`. Got \[nan\]"):
         InputPerturbation(THREE * math.nan)
-    for build in (lambda: regular_grid(UNIT, 0), lambda: StandardDeviationBox(THREE, 0, 0)):
-        with pytest.raises(ValueError, match=r"Expected at least one point or node. Got 0"):
-            build()
+    for name, build in (
+        ("num_points", lambda n: regular_grid(UNIT, n)),
+        ("n_w", lambda n: StandardDeviationBox(THREE, n, 0)),
+    ):
+        with pytest.raises(ValueError, match=f"Expected `{name}` to be at least 1. Got 0"):
+            build(0)
+        with pytest.raises(ValueError, match=f"Expected `{name}` to be an integer. Got 2.5"):
+            build(2.5)
 
 
 def test_a_box_of_no_deviations_is_the_mean():

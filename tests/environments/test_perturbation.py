@@ -84,3 +84,10 @@ def test_range_and_columns() -> None:
     torch.testing.assert_close(box[1], 1 + torch.cat([SHIFTS.amax(dim=0), W[-1] - 1]))
     X = torch.rand(7, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: environment.expand(x)[0], X)
+
+
+def test_a_perturbed_decision_meets_the_categories_of_the_other_environment() -> None:
+    machines = DiscreteEnvironment(torch.tensor([[0.2, 0.0], [0.5, 1.0]]), categories=[1])
+    shift = InputPerturbation(torch.zeros(2, 1))
+    assert PerturbedEnvironment(shift, machines).categories == (1,)
+    assert PerturbedEnvironment(shift, shift).categories == ()

@@ -39,12 +39,15 @@ def test_independent_points_are_those_of_a_generator() -> None:
     assert not torch.equal(seeded_uniforms(5, 2, 7, "here", quasi=False), expected)
 
 
-def test_each_seed_has_its_own_points() -> None:
-    both = seeded_uniforms(4, 2, [7, 8], "here")
-    assert both.shape == (2, 4, 2)
-    for points, seed in zip(both, (7, 8), strict=True):
-        assert torch.equal(points, seeded_uniforms(4, 2, seed, "here"))
-        assert torch.equal(seeded_uniforms(4, 2, [seed], "here"), points.unsqueeze(0))
+@pytest.mark.parametrize("quasi", [True, False])
+@pytest.mark.parametrize("dim", [1, 3, 600])  # 600: more than one block of scrambling matrices
+def test_each_seed_has_its_own_points(dim: int, quasi: bool) -> None:
+    seeds = [7, 8, 3]
+    together = seeded_uniforms(5, dim, seeds, "here", quasi)
+    assert together.shape == (3, 5, dim)
+    for points, seed in zip(together, seeds, strict=True):
+        assert torch.equal(points, seeded_uniforms(5, dim, seed, "here", quasi))
+        assert torch.equal(seeded_uniforms(5, dim, [seed], "here", quasi), points.unsqueeze(0))
 
 
 def test_uniforms_are_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:

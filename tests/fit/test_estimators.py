@@ -1,7 +1,9 @@
 r"""Estimators of hyperparameters, and what fits report."""
 
 import sys
+import types
 import warnings
+from typing import Any
 
 import botorch.fit
 import pytest
@@ -9,6 +11,7 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import OptimizationWarning
 from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
 from torch import Tensor
 
 from botorch_risk.fit import (
@@ -24,6 +27,7 @@ from botorch_risk.fit import (
     fit_pseudo_data,
     warn_of_failed_fits,
 )
+from botorch_risk.models import one_hot_inputs
 from botorch_risk.seeding import derive_seed
 from tests.waves import BOUNDS
 from tests.waves import model_of as model_of_waves
@@ -72,6 +76,17 @@ def test_points_are_redrawn_or_kept() -> None:
     assert torch.equal(fitted[False, 1], fitted[False, 2])
 
 
+def test_pseudo_data_for_a_model_that_has_predicted() -> None:
+    X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
+    X[:, 1] = torch.arange(8) % 3 / 2
+    fitted = []
+    for mode in (True, False):
+        encoded = one_hot_inputs(UNIT, [1])  # four columns of two
+        model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=encoded).train(mode)
+        fitted.append(lengthscale(PseudoData()(model, [0], 1)))
+    assert torch.equal(*fitted)
+
+
 def test_a_failed_fit_is_named() -> None:
     model = model_of(2)
     model.train_targets[1, 0] = torch.nan
@@ -83,6 +98,32 @@ def test_mcmc_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numpyro", None)  # as if it were not installed
     with pytest.raises(ImportError, match=r"botorch_risk\[bayesian\]"):
         FullyBayesian()(model_of(), [0], 1)
+
+
+@pytest.mark.parametrize("known_noise", [True, False])
+@pytest.mark.parametrize("has_predicted", [True, False])
+def test_mcmc_has_the_data_the_transform_and_the_noise_of_the_model(
+    monkeypatch: pytest.MonkeyPatch, known_noise: bool, has_predicted: bool
+) -> None:
+    made: dict[str, Any] = {}
+    theirs = types.ModuleType("botorch.models.fully_bayesian")
+    theirs.FullyBayesianSingleTaskGP = lambda *data, **given: made.update(given, data=data)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, theirs.__name__, theirs)
+    monkeypatch.setattr(estimators.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(botorch.fit, "fit_fully_bayesian_model_nuts", lambda *_, **__: None)
+    X = 10 * torch.rand(8, 1, generator=torch.Generator().manual_seed(0)).double()
+    Y, Yvar = 5 * X.sin(), 0.1 + X if known_noise else None
+    model = SingleTaskGP(X, Y, Yvar, input_transform=Normalize(1)).train(not has_predicted)
+    observed = torch.arange(8) != 3
+    FullyBayesian()(model, [0], 1, observed=observed)
+    assert model.training is not has_predicted
+    torch.testing.assert_close(made["data"], (X[observed], Y[observed]))
+    transform = made["input_transform"]
+    assert isinstance(transform, Normalize) and transform is not model.input_transform
+    if Yvar is None:
+        assert made["train_Yvar"] is None
+    else:
+        torch.testing.assert_close(made["train_Yvar"], Yvar[observed])
 
 
 @pytest.mark.slow

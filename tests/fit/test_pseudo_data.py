@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import BotorchError, BotorchTensorDimensionError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import MultiTaskGP, SingleTaskGP
 from botorch.models.transforms import Normalize, Warp
@@ -314,3 +314,40 @@ def test_bad_input() -> None:
     mll = PseudoDataMarginalLogLikelihood(two.likelihood, two, BOUNDS, seeds=0)
     with pytest.raises(UnsupportedError, match="Expected no closure"):
         fit_gpytorch_mll(mll, closure=lambda: (torch.tensor(math.nan), []))
+
+
+def loss_of(model: Any, bounds: Tensor) -> PseudoDataMarginalLogLikelihood:
+    return PseudoDataMarginalLogLikelihood(model.likelihood, model, bounds, seeds=0)
+
+
+def test_what_is_refused_leaves_the_model_in_its_mode() -> None:
+    X, Y = data()
+    plain = SingleTaskGP(X, Y, input_transform=Normalize(2))
+    linear = SingleTaskGP(X, Y, covar_module=LinearKernel())
+    noisy = MeanVarianceGP(X, Y, input_transform=Normalize(2))
+    refused = (
+        (plain, lambda: fit_pseudo_data(plain, BOUNDS / 2, seeds=0)),
+        (plain, lambda: fit_pseudo_data(plain, BOUNDS, seeds=0, points=X[:3])),
+        (linear, lambda: fit_exact_gp(linear, num_restarts=1, seeds=0)),
+        (plain, lambda: fit_exact_gp(plain, observed=torch.ones(3, dtype=torch.bool))),
+        (noisy, lambda: loss_of(noisy, BOUNDS / 2)),
+    )
+    for model, call in refused:
+        for mode in (True, False):
+            model.train(mode)
+            with pytest.raises((BotorchError, ValueError), match="Expected"):
+                call()
+            assert all(each.training is mode for each in model.modules())
+
+
+def test_a_model_that_has_predicted_has_the_same_pseudo_data() -> None:
+    X, Y = data()
+    for model in (
+        SingleTaskGP(X, Y, input_transform=Normalize(2)),
+        MeanVarianceGP(X, Y, input_transform=Normalize(2)),
+    ):
+        drawn = []
+        for mode in (True, False):
+            model.train(mode)
+            drawn.append(loss_of(model, BOUNDS).pseudo_targets)
+        assert torch.equal(*drawn)

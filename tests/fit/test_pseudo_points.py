@@ -113,6 +113,14 @@ def test_masked_rows_are_nobodys_neighbours_and_need_no_points() -> None:
     assert drawn.X.isfinite().all()
 
 
+def test_points_may_be_an_array_or_a_list() -> None:
+    X, points = data(), data(n=9)
+    expected = pseudo_points(X, BOUNDS, seeds=0, points=points)
+    for other in (points.numpy(), points.tolist()):
+        found = pseudo_points(X, BOUNDS, seeds=0, points=other)
+        assert torch.equal(found.X, expected.X)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -123,6 +131,13 @@ def test_masked_rows_are_nobodys_neighbours_and_need_no_points() -> None:
         ({"bounds": BOUNDS.flip(0)}, ValueError, "lower bound below"),
         ({"num_pseudo": 6}, ValueError, r"M_t >= \|D\|. Got 6 and 7"),
         ({"points": data(n=3)}, ValueError, "Got 3 and 7"),
+        (
+            {"points": data(n=9).index_fill(0, torch.tensor([4]), math.nan)},
+            InputDataError,
+            r"finite `points`. Got \[nan, nan\]",
+        ),
+        ({"points": data(n=9)[:, :1]}, BotorchTensorDimensionError, r"`M x 2`.* Got \(9, 1\)"),
+        ({"points": data(3, n=9)}, BotorchTensorDimensionError, r"`M x 2`.* Got \(3, 9, 2\)"),
         ({"points": "grid"}, ValueError, "`points` to be one of"),
         ({"seeds": [0, 1]}, ValueError, "one seed for each of 1 replicates"),
         ({"observed": torch.ones(7)}, BotorchTensorDimensionError, "to be boolean"),

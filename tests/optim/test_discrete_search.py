@@ -281,6 +281,26 @@ def test_uniform_numbers_become_indices_within_range() -> None:
     assert (columns.indexed(points)[:, :2] == 0.3).all()
 
 
+@pytest.mark.parametrize("raw_dtype", [torch.float, torch.double])
+def test_given_points_start_at_the_nearest_value_and_at_their_category(raw_dtype: Any) -> None:
+    class Flat:
+        def evaluate(self, X: Tensor) -> Tensor:
+            return 0.0 * X.sum(dim=-1)
+
+    bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 7.0, 1.0]], dtype=torch.double)
+    options: dict[str, Any] = {
+        "seeds": 0, "num_restarts": 1, "max_iterations": 0,
+        "discrete_dims": {0: [1.0, 0.0, 0.3]}, "cat_dims": {-2: [0, 7, 2.1]},
+    }  # fmt: skip
+    for given, expected in ((0.3, 0.3), (0.64, 0.3), (0.66, 1.0), (0.0, 0.0), (1.0, 1.0)):
+        raw = torch.tensor([[[given, 2.1, 0.25]]], dtype=raw_dtype)
+        X, _ = optimize_acqf_replicates(Flat(), bounds, raw_points=raw, **options)
+        assert X.flatten().tolist() == [expected, 2.1, 0.25]
+    with pytest.raises(ValueError, match=r"Expected `raw_points` .* \[0, 2.1, 7\] .* Got 2\.5"):
+        raw = torch.tensor([[[0.3, 2.5, 0.25]]], dtype=raw_dtype)
+        optimize_acqf_replicates(Flat(), bounds, raw_points=raw, **options)
+
+
 def test_nothing_is_searched_where_nothing_is_discrete_or_all_is_fixed() -> None:
     assert discrete_columns(None, None, BOX) is None
     assert discrete_columns({1: [0.0, 1.0]}, {2: [3.0]}, BOX, fixed=[-2, 2]) is None

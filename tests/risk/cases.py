@@ -113,6 +113,15 @@ RISK_MEASURES = [
         threshold=0.2,
     ),
     risk_measure(
+        "share_above_in_an_mmd_ball",
+        ShareAbove(0.2, under=MaximumMeanDiscrepancyBall(radius=0.2, kernel=risk_kernel)),
+        lambda values, weights, points: with_kernel_matrix(oracles.mmd_worst_case, radius=0.2)(
+            (values > 0.2).astype(float), weights, points
+        ),
+        sees_weight_zero=True,
+        threshold=0.2,
+    ),
+    risk_measure(
         "total_variation_ball",
         TotalVariationBall(radius=0.5),
         without_points(oracles.total_variation_worst_case, radius=0.5),

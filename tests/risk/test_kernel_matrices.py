@@ -148,18 +148,18 @@ def test_points_are_the_same_value_by_value() -> None:
 
 def test_sizes_of_matrix_and_values() -> None:
     matrix = torch.eye(4)
-    check_size(matrix, torch.zeros(3, 4))
-    check_size(matrix.expand(2, 4, 4), torch.zeros(2, 3, 4))
+    check_size(matrix.shape, torch.zeros(3, 4))
+    check_size(matrix.expand(2, 4, 4).shape, torch.zeros(2, 3, 4))
     for bad in (torch.zeros(3, 5), torch.zeros(4, 3)):
         with pytest.raises(
             BotorchTensorDimensionError, match="Expected `kernel_matrix: batch_shape"
         ):
-            check_size(matrix, bad)
+            check_size(matrix.shape, bad)
     for bad in (torch.zeros(3, 3, 4), torch.zeros(4)):
         with pytest.raises(
             BotorchTensorDimensionError, match="Expected `kernel_matrix: batch_shape"
         ):
-            check_size(matrix.expand(2, 4, 4), bad)
+            check_size(matrix.expand(2, 4, 4).shape, bad)
 
 
 def test_parts_that_bind_makes_are_required() -> None:

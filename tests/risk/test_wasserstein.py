@@ -221,7 +221,7 @@ def test_bad_distances() -> None:
     values, weights = torch.randn(2, 3), torch.full((3,), 1 / 3)
     bad = {
         r"distances of shape `batch_shape x n_w x n_w` for the points. Got": torch.ones(3, 2),
-        r"distances `batch_shape x n_w x n_w` for": torch.zeros(4, 4),
+        r"`distances: batch_shape x n_w x n_w` for": torch.zeros(4, 4),
         r"0 on the diagonal. Got 0 to 1, and 1 on": torch.eye(3),
         r">= 0, and 0 on the diagonal. Got -1": torch.eye(3) - 1,
         r"that are finite": torch.zeros(3, 3).index_fill(0, torch.tensor([1]), torch.nan),

@@ -11,19 +11,22 @@ import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 
 from botorch_risk.acquisition import LevelSet, Maximize
-from botorch_risk.constraints import RiskConstraint
+from botorch_risk.constraints import NoiseConstraint, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
 from botorch_risk.extras import MissingExtraError
 from botorch_risk.risk import Expectation, ShareAbove
 from botorch_risk.strategies import (
+    Box,
     FrameExperiment,
     SingleExperiment,
+    Strategy,
     adaptive_repeats,
     level_set_search,
     pareto_search,
     random_search,
     risk_kde,
     risk_search,
+    safe_rahbo,
     truvar,
 )
 from tests.strategies.bakery import FEW, FLOURS, TABLE, baker, cost, told, twice
@@ -105,6 +108,28 @@ def test_thresholds_of_options_are_in_the_sign_of_the_user() -> None:
         )
         settings = experiment.ask().assign(w=np.linspace(0, 1, 6))
         experiment.tell(settings.assign(cost=cost(settings["x"], 0), load=sign * settings["x"]))
+        asked.append(experiment.ask())
+    pd.testing.assert_frame_equal(*asked)
+
+
+def test_a_limit_of_the_noise_has_no_sign() -> None:
+    asked = []
+    for direction, sign in (("minimize", 1.0), ("maximize", -1.0)):
+        experiment = FrameExperiment(
+            {"heat": (0.0, 2.0)},
+            {"waste": direction},
+            safe_rahbo,
+            safe_points=torch.tensor([[0.1], [0.3], [0.5]], dtype=torch.double),
+            constraints=[NoiseConstraint(0.5)],
+            num_repeats=4,
+            risk_aversion=1.0,
+            num_candidates=64,
+            num_restarts=1,
+            raw_samples=8,
+        )
+        settings = pd.concat([experiment.ask()] * 4, ignore_index=True)
+        noise = np.random.default_rng(0).normal(scale=settings["heat"])  # safe only where it is low
+        experiment.tell(settings.assign(waste=sign * (settings["heat"] + noise)))
         asked.append(experiment.ask())
     pd.testing.assert_frame_equal(*asked)
 
@@ -245,12 +270,27 @@ def test_strategies_that_do_not_fit_the_columns_are_refused() -> None:
         FrameExperiment(
             line, {"y": "minimize"}, risk_kde, contexts={"w": (0, 1)}, risk_measure=ShareAbove(0.5)
         )
+
+    def of_numbers(box: Box, seed: int) -> Strategy:
+        domain = torch.arange(len(FLOURS)).double().unsqueeze(-1)
+        return truvar(domain, seed, goal=Maximize(), noise=1.0, num_initial=2)
+
     with pytest.raises(UnsupportedError, match=r"takes categories, for \['flour'\]"):
-        FrameExperiment(
-            {"flour": FLOURS},
-            {"y": None},
-            level_set_search,
-            contexts={"w": (0.0, 1.0)},
-            risk_measure=Expectation(),
-            goal=LevelSet(0.5),
-        )
+        FrameExperiment({"flour": FLOURS}, {"y": None}, of_numbers)
+
+
+def test_labels_are_classified() -> None:
+    experiment = FrameExperiment(
+        {"flour": FLOURS},
+        {"y": None},
+        level_set_search,
+        contexts={"w": (0.0, 1.0)},
+        risk_measure=Expectation(),
+        goal=LevelSet(0.5),
+        num_initial=9,
+    )
+    asked = experiment.ask().assign(w=np.linspace(0, 1, 9))
+    experiment.tell(asked.assign(y=asked["flour"].eq(FLOURS[1]) + 0.01 * asked["w"]))
+    found = experiment.classify().set_index("flour")["y_class"]
+    assert sorted(found.index) == sorted(FLOURS)
+    assert found[FLOURS[1]] == "above" and (found.drop(FLOURS[1]) == "below").all()

@@ -202,7 +202,7 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*Got 'cvar'"):
         build("risk_kde", risk_measure="cvar")
     for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
-        with pytest.raises(ValueError, match=r"at least one point or node. Got 0"):
+        with pytest.raises(ValueError, match=rf"`{option}` to be at least 1. Got 0"):
             build(name, **{option: 0})
 
 
@@ -243,6 +243,35 @@ def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
     problem = get_experiment("ackley").problem()
     torch.testing.assert_close(one.objective, problem.objective(one.X[..., :2]))
     assert (one.objective <= problem.optimal_expectation).all()
+
+
+@pytest.mark.filterwarnings("ignore:Data .input features. is not contained to the unit cube")
+@pytest.mark.parametrize("learn", [None, KernelDensityEnvironment], ids=["default", "density"])
+def test_contexts_that_may_leave_are_clipped(learn: Any) -> None:
+    given = {} if learn is None else {"learn": partial(learn, n_w=32)}
+    rain = ObservedContexts(CONTEXTS, may_leave=True, **given)
+    strategy = risk_search(DECISIONS, 0, environment=rain, risk_measure=Expectation(), **SMALL)
+    X = strategy.ask()
+    W = CONTEXTS[1] + torch.linspace(-0.5, 0.2, X.shape[1]).double()[None, :, None]
+    strategy.tell(torch.cat([X, W], dim=-1), X.sum(dim=-1, keepdim=True))
+    assert strategy.ask().isfinite().all()
+    support = strategy.belief.environment.points
+    assert support.amax() == CONTEXTS[1]  # which carries probability
+
+
+def test_the_error_of_a_context_outside_says_what_works() -> None:
+    rain = ObservedContexts(CONTEXTS)
+    strategy = risk_search(DECISIONS, 0, environment=rain, risk_measure=Expectation(), **SMALL)
+    strategy.ask()
+    outside = torch.cat([DECISIONS[:1], CONTEXTS[1:] + 0.1], dim=-1).expand(1, 6, -1)
+    with pytest.raises(InputDataError, match=r"`ObservedContexts\(\.\.\., may_leave=True\)`"):
+        strategy.tell(outside, torch.rand(1, 6, 1).double())
+
+
+def test_a_density_without_clipping_is_refused_for_contexts_that_may_leave() -> None:
+    learn = partial(KernelDensityEnvironment, n_w=8, at_bounds="reflect")
+    with pytest.raises(ValueError, match=r"at_bounds='clip' .* Got at_bounds='reflect'"):
+        ObservedContexts(CONTEXTS, learn, may_leave=True)
 
 
 def test_a_learnt_distribution_has_every_option_of_a_known_one() -> None:

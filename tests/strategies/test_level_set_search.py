@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet, RelativeLevelSet
@@ -23,7 +23,7 @@ from botorch_risk.risk import (
     TotalVariationBall,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import Box, Strategy, level_set_search
+from botorch_risk.strategies import Box, FiniteDomain, Strategy, level_set_search
 
 DECISIONS = torch.linspace(0, 1, 41, dtype=torch.double).unsqueeze(-1)
 WEATHER = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
@@ -102,6 +102,41 @@ def test_a_box_is_a_sobol_sequence_of_it() -> None:
     assert (X[..., :1].unsqueeze(-2) == listed.box.domain).all(dim=-1).any(dim=-1).all()
 
 
+def test_whole_numbers_of_a_box_are_listed_once_and_categories_have_no_order() -> None:
+    box = Box(torch.tensor([[0.0], [3.0]]).double(), integers=[0])
+    strategy = build(decisions=box, num_initial=10, w_is_chosen=True)
+    listed: Any = strategy.space
+    assert listed.box.domain.flatten().sort().values.tolist() == [0.0, 1.0, 2.0, 3.0]
+    for X in strategy.ask():  # more readings than decisions, which meet several w
+        assert sorted(X[:, 0].unique(return_counts=True)[1].tolist()) == [2, 2, 3, 3]
+
+    box = Box(torch.tensor([[0.0, 0.0], [2.0, 1.0]]).double(), categories=[0])
+    strategy = build(decisions=box, num_points=32, w_is_chosen=True)
+    X = strategy.ask()
+    strategy.tell(X, X.sum(dim=-1, keepdim=True))
+    model = strategy.belief.model.eval()
+    assert model.train_inputs[0].shape[-1] == 5  # one column per code, x and w
+    codes = torch.tensor([[0, 0.5, 0.5], [1, 0.5, 0.5], [2, 0.5, 0.5]]).double()
+    model.covar_module.lengthscale = 1.0
+    correlation = model.covar_module(model.transform_inputs(codes)).to_dense()
+    torch.testing.assert_close(correlation[..., 0, 1], correlation[..., 0, 2])
+    again = build(decisions=box, num_points=32, w_is_chosen=True)
+    again.load_state_dict(strategy.state_dict())
+    torch.testing.assert_close(again.ask(), strategy.ask())
+    with pytest.raises(UnsupportedError, match=r"perturbations of 0 .* \[0\]"):
+        shifts = InputPerturbation(torch.tensor([[-0.1, 0.0], [0.1, 0.0]]).double())
+        build(decisions=box, environment=shifts)
+
+
+def test_categories_of_a_finite_domain_are_checked() -> None:
+    domain = torch.tensor([[0.0, 0.5], [1.0, 0.2]])
+    assert FiniteDomain(domain, categories=(-2,)).categories == (0,)
+    with pytest.raises(ValueError, match=r"columns in \[0, 2\) in `categories`\. Got 2"):
+        FiniteDomain(domain, categories=(2,))
+    with pytest.raises(InputDataError, match=r"whole numbers in the columns \(1,\) .* 0\.5"):
+        FiniteDomain(domain, categories=(1,))
+
+
 def test_a_batch_has_its_earlier_readings_pending() -> None:
     strategy = play(build(batch_size=3, w_is_chosen=True), 1)
     X = strategy.ask()
@@ -141,3 +176,5 @@ def test_bad_arguments_are_refused() -> None:
             build(**wrong)
     with pytest.raises((ValueError, TypeError), match="goal"):
         build(goal=[0.5])
+    with pytest.raises(ValueError, match=r"Expected at least one level, `goal`\. Got none"):
+        build(goal=[])

@@ -10,9 +10,8 @@ from torch import Tensor
 from botorch_risk.acquisition.named import PAPER_BETA, gp_ucb
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, check_beta
-from botorch_risk.arguments import check_arguments
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment, ObservedContexts, StandardDeviationBox
-from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.risk import WorstCase
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,
@@ -39,7 +38,7 @@ def stable_opt(
 ) -> Strategy:
     r"""The worst context within a standard deviation of the mean [Bogunovic2018stableopt]_."""
     check_arguments(stable_opt, locals())
-    check_num_points(n_w)
+    check_counts(n_w=n_w)
     box = ObservedContexts(context_bounds, partial(StandardDeviationBox, n_w=n_w))
     return risk_search(
         bounds, seeds, environment=box, risk_measure=WorstCase(), beta=beta, **options

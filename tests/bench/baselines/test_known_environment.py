@@ -89,7 +89,7 @@ def test_stable_opt_guards_against_the_contexts_that_it_has_met() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="at least one point"):
+    with pytest.raises(ValueError, match="`n_w` to be at least 1"):
         stable_opt(PAIRS.bounds, 0, context_bounds=PAIRS.contexts, n_w=0)
     for make in (stable_opt, context_free_gp_ucb):
         with pytest.raises(ValueError, match="`beta`"):
