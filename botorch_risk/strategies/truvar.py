@@ -121,6 +121,11 @@ class SampleDomain(Method):
             check_counts(refit_every=self.refit_every)
 
     def start(self, space: Space, num_replicates: int) -> State:
+        if getattr(space, "categories", ()):
+            raise UnsupportedError(
+                "Expected a domain without categories: its posterior has one kernel of all "
+                f"columns. Got {space.categories=}."  # type: ignore[attr-defined]
+            )
         bounds = space.bounds
         return {
             "cost": torch.zeros(num_replicates, dtype=torch.float64, device=bounds.device),

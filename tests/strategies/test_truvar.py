@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from botorch_risk_bench.baselines import gchk, maximum_variance_search, straddle_search
 from botorch_risk_bench.metrics import accuracy, classify_by_mean, level_set_scores
@@ -316,3 +316,11 @@ def test_noise_on_the_domain_is_not_that_of_another_point() -> None:
         strategy.tell(between, between.sum(dim=-1, keepdim=True))
     assert strategy.state_dict() == before
     strategy.tell(X, X.sum(dim=-1, keepdim=True))
+
+
+def test_categories_of_a_domain_are_refused() -> None:
+    domain = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.double)
+    space = strategies.FiniteDomain(domain, categories=[0])
+    method = strategies.SampleDomain(strategies.TruncateVariance(Maximize()))
+    with pytest.raises(UnsupportedError, match="Expected a domain without categories"):
+        Strategy(space, method, seeds=0, num_initial=2)

@@ -1,0 +1,219 @@
+r"""Fig. 3 of TRUVAR: maxima on the grid and anywhere in the square, and a support vector machine."""
+
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.experiments.papers.truvar import svm
+from torch import Tensor
+
+from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels
+from bench.reproduction.results import records_of
+from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.tables import cell, comparisons, paired, table
+
+REFERENCE = "TRUVAR"
+SPELLED = {  # in legends
+    "TRUVAR-a-1": "TRUVAR, a = 1",
+    "TRUVAR-not-monotone": "TRUVAR, not monotone",
+    "GCHK-1e-06": "GCHK, noise 1e-6",
+    "GCHK-0.001": "GCHK, noise 0.001",
+    "GCHK-0.05": "GCHK, noise 0.05",
+}
+ANYWHERE = "synthetic-maximum-anywhere"
+PLAYED = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone", "EI", "GP-UCB", "MRS", "ES")
+SHOWN = (10, 20, 30, 50, 60)
+WITHOUT_TRUVAR = (5, 10, 15, 20, 60)  # rounds
+RESOLVED = 1e-6  # of a regret, for its logarithm: the noise is 1e-3
+LOST = 1e-2
+VARIANTS = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone")
+SMALLEST = 1e-4  # regret below it, 0 where the best point of the grid is found, is drawn as it
+TRIMMED = 0.05
+
+
+def begun(results: Path, name: str) -> Iterable[tuple[ExperimentRecords, list[str]]]:
+    r"""The rounds of an experiment, series by series, with the strategies that have begun."""
+    with records_of(results, name) as found:
+        for records in found:
+            yield records, [label for label in records.labels() if len(records.rounds(label)) > 1]
+
+
+def reported_regret(results: Path, name: str = "synthetic-maximum") -> dict[str, Tensor]:
+    r"""Regret of the reported point, `R x (T + 1)`, on the synthetic functions."""
+    regret = {}
+    for store, labels in begun(results, name):
+        for label in labels:
+            known = [record.recommended_objective for record in store.rounds(label)]
+            found = torch.stack([value for value in known if value is not None], dim=-1)
+            regret[label] = 0.0 - found  # not the -0 of an exact optimum
+    return regret
+
+
+def trimmed(values: Tensor) -> Tensor:
+    r"""The values without the best and the worst 5 % of the runs, round by round."""
+    cut = int(TRIMMED * len(values))
+    return values.sort(dim=0).values[cut : len(values) - cut]
+
+
+def svm_errors(results: Path) -> dict[str, Tensor]:
+    r"""The smallest validation error so far, `R x (T + 1)`."""
+    errors = {}
+    smallest = -svm().maximum.item()
+    for store, labels in begun(results, "svm"):
+        for label in labels:
+            best = [record.objective.amax(dim=-1) for record in store.rounds(label)]
+            seen = torch.stack(best, dim=-1).nan_to_num(-torch.inf).cummax(dim=-1).values
+            errors[label] = smallest - seen
+    return errors
+
+
+def draw_maxima(regret: dict[str, Tensor], errors: dict[str, Tensor], path: Path) -> None:
+    r"""Fig. 3. Where the best point of the grid is found the regret is 0, drawn as `SMALLEST`."""
+    figure, (left, middle, right) = panels(3)
+    for axes in (left, middle, right):
+        axes.set(xlabel="round", yscale="log")
+    for label, values in regret.items():
+        color, line = LOOKS[label]
+        for axes, summary in (
+            (left, values.median(dim=0).values),
+            (middle, trimmed(values).mean(dim=0)),
+        ):
+            axes.plot(summary.clamp_min(SMALLEST), color=color, linestyle=line, label=label)
+    for label, values in errors.items():
+        draw_mean(right, values, label)
+    left.set_ylabel(f"median regret; {SMALLEST:g} stands for 0")
+    middle.set_ylabel("mean regret, 5 % trimmed either side")
+    right.set_ylabel("smallest validation error")
+    finish(figure, path, "Synthetic maxima (a, b), support vector machine (c)")
+
+
+def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]]:
+    r"""Median, trimmed mean and mean at some rounds."""
+    last = rounds[-1]
+    return [
+        [
+            label,
+            str(len(regret)),
+            *(f"{regret[:, t].median():.3g}" for t in rounds),
+            *(cell(trimmed(regret)[:, t]) for t in rounds),
+            cell(regret[:, last]),
+            "" if label == REFERENCE else paired(regret[:, last], values[REFERENCE][:, last]),
+        ]
+        for label, regret in values.items()
+    ]
+
+
+def anywhere(results: Path, kept: Path) -> dict[str, Tensor]:
+    r"""The same anywhere in the square; a finished run keeps its report."""
+    path = kept / f"{ANYWHERE}.json.gz"
+    regret = {label: each["regret"] for label, each in read_curves(path).items()}
+    regret |= reported_regret(results, ANYWHERE)
+    if regret:
+        write_curves(path, {label: {"regret": values} for label, values in regret.items()})
+    return {label: regret[label] for label in PLAYED if label in regret}
+
+
+def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
+    r"""Medians, trimmed means, and paired differences of logarithms, by round."""
+
+    def logarithm(values: Tensor, t: int) -> Tensor:
+        return values[:, t].clamp_min(RESOLVED).log10()
+
+    def rows(cell_of: Any) -> list[list[str]]:
+        return [
+            [
+                label,
+                str(len(values)),
+                *(cell_of(label, values, t) if t < values.shape[-1] else "-" for t in SHOWN),
+            ]
+            for label, values in regret.items()
+        ]
+
+    def difference(label: str, values: Tensor, t: int) -> str:
+        reference = regret[REFERENCE]
+        if label == REFERENCE or t >= reference.shape[-1]:
+            return ""
+        return paired(logarithm(values, t), logarithm(reference, t))
+
+    header = ["strategy", "seeds", *(f"round {t}" for t in SHOWN)]
+
+    def ahead(label: str, values: Tensor, t: int) -> str:
+        reference = regret[REFERENCE]
+        if label == REFERENCE or t >= reference.shape[-1]:
+            return ""
+        common = min(len(values), len(reference))
+        smaller = reference[:common, t] < values[:common, t]
+        return f"{int(smaller.sum())} of {common}"
+
+    parts = {
+        "Median": lambda label, values, t: f"{values[:, t].median():.2g}",
+        "Mean without the best and the worst 5 %": lambda label, values, t: cell(
+            trimmed(values[:, t : t + 1])[:, 0]
+        ),
+        f"log10 of the regret, at least {RESOLVED:g}": lambda label, values, t: cell(
+            logarithm(values, t)
+        ),
+        f"The same, minus {REFERENCE}, paired": difference,
+        f"Functions on which {REFERENCE} has the smaller regret": ahead,
+    }
+    page = [f"### {ANYWHERE}: regret\n"]
+    for title, cell_of in parts.items():
+        page += [f"{title}:\n", table(header, rows(cell_of))]
+    columns = {
+        f"round {t}": {
+            label: logarithm(values, t) for label, values in regret.items() if t < values.shape[-1]
+        }
+        for t in WITHOUT_TRUVAR
+    }
+    others = [*product(("ES", "MRS"), ("EI", "GP-UCB")), ("GP-UCB", "EI")]
+    page += ["log10 of the regret, two other methods at a time:\n", comparisons(columns, others)]
+    lost = ", ".join(
+        f"{label} {int((values[:, -1] > LOST).sum())} of {len(values)}"
+        for label, values in regret.items()
+    )
+    return [*page, f"Functions whose maximum is missed by more than {LOST:g} at the end: {lost}.\n"]
+
+
+def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
+    r"""Fig. 3(a), (b), and TRUVAR's variants where they have begun."""
+    variants = [label for label in regret if label in VARIANTS]
+    figure, every = panels(2 + (len(variants) > 1))
+    for axes in every:
+        axes.set(xlabel="round", yscale="log")
+    for label, values in regret.items():
+        color, line = LOOKS[label]
+        shown = f"{SPELLED.get(label, label)} ({len(values)} functions)"
+        look = {"color": color, "linestyle": line, "label": shown}
+        median, mean = values.median(dim=0).values, trimmed(values).mean(dim=0)
+        if label not in variants or label == REFERENCE:
+            every[0].plot(median, **look)
+            every[1].plot(mean, **look)
+        if label in variants and len(every) > 2:
+            every[2].plot(median, **look)
+    titles = ("median regret of the report", "mean without the best and worst 5 %")
+    for axes, title in zip(every, (*titles, "median, variants of TRUVAR"), strict=False):
+        axes.set_title(title)
+    finish(figure, path, "Synthetic functions, samples and reports anywhere in the square")
+
+
+def maxima_page(results: Path, to: Path) -> list[str]:
+    r"""The sections of tables.md, and the pictures; nothing where there are no rounds."""
+    page: list[str] = []
+    regret, errors = reported_regret(results), svm_errors(results)
+    for title, values in (("synthetic-maximum: regret", regret), ("svm: validation error", errors)):
+        if REFERENCE in values:
+            last = min(each.shape[-1] for each in values.values()) - 1
+            rounds = [last // 4, last // 2, last]
+            header = ["strategy", "seeds", *(f"median, round {t}" for t in rounds)]
+            header += [*(f"trimmed mean, round {t}" for t in rounds), f"mean, round {last}"]
+            header.append(f"minus {REFERENCE}, paired")
+            page += [f"### {title}\n", table(header, maximum_rows(values, rounds))]
+    if regret or errors:
+        draw_maxima(regret, errors, to / "maxima")
+    if REFERENCE in (off_grid := anywhere(results, to / "curves")):
+        page += anywhere_page(off_grid)
+        draw_anywhere(off_grid, to / "maxima_anywhere")
+    return page
