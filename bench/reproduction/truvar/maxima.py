@@ -1,4 +1,4 @@
-r"""Fig. 3 of TRUVAR: maxima on the grid and anywhere in the square, and a support vector machine."""
+r"""Fig. 3 of TRUVAR: maxima on the grid and anywhere in the square, a support vector machine."""
 
 from collections.abc import Iterable
 from itertools import product
