@@ -10,6 +10,7 @@ import pytest
 import torch
 from botorch.models import SingleTaskGP
 from torch import Tensor
+from torch.distributions import Distribution
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.environments import DiscreteEnvironment
@@ -21,6 +22,12 @@ from tests.risk.cases import RISK_MEASURES, RiskMeasureCase
 # Its iterations end when a gap has closed, which depends on values.
 NOT_ONE_GRAPH = {"mmd_ball", "share_above_in_an_mmd_ball"}
 CASES = [case for case in RISK_MEASURES if case.name not in NOT_ONE_GRAPH]
+
+
+@pytest.fixture(autouse=True)
+def validation_of_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""`torch.compile` switches it off for the rest of the process."""
+    monkeypatch.setattr(Distribution, "_validate_args", Distribution._validate_args)
 
 
 def check(function: Callable[..., Any], *arguments: Tensor) -> None:

@@ -1,7 +1,7 @@
 r"""The campaign of the lunar lander with a budget that leaves room after the initial design.
 
 It is thinned to six methods. An evaluation, fifty flights, takes 0.1 s to 0.7 s, the better the
-controller the longer: about 80 CPU minutes.
+controller the longer: 90 minutes of one core.
 """
 
 from botorch_risk_bench.campaigns import Campaign, Series

@@ -1,6 +1,7 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-The curves are kept in `curves/`: a series whose rounds are in no store is read from there.
+The curves are kept in `curves/`: a series whose rounds are in no store is read from there. The
+section and the picture of a problem stay as they are while a method of `NEEDED` is missing.
 
 python -m bench.reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 """
@@ -8,10 +9,11 @@ python -m bench.reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 from pathlib import Path
 
 from botorch_risk_bench.experiments.registry import get_experiment
+from botorch_risk_bench.metrics import INTERVAL
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
-from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
+from bench.reproduction.pictures import draw_mean, finish, panels
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
@@ -35,6 +37,7 @@ SHOWN = (10, 20, 30, 45, 60)
 NUM_QUERIES = 60
 LABELS = (*OURS, *WIDTHS, *OF_CONTINUOUS, LNSO, *OUTSIDE)
 # At most five strong lines a panel, the baselines grey; the others are in the tables.
+NEEDED = (*OURS, "rho-KG-apx")
 DRAWN = ("V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx", "StableOpt", "contextual-GP-UCB", "random")
 PICTURES = {
     "figure_3": (DISCRETE, DRAWN),
@@ -161,13 +164,15 @@ def title_of(name: str) -> str:
 def draw(found: dict[str, dict[str, Tensor]], path: Path) -> None:
     r"""A panel for each problem."""
     figure, every = panels(len(found), columns=2)
+    most = max(len(regret) for curves in found.values() for regret in curves.values())
     for axes, (name, curves) in zip(every, found.items(), strict=True):
         for label, regret in curves.items():
-            draw_mean(axes, logarithm(regret), label, shown=SPELLED.get(label))
+            few = f" ({len(regret)} seeds)" if len(regret) < most else ""
+            draw_mean(axes, logarithm(regret), label, shown=SPELLED.get(label, label) + few)
         axes.set(title=title_of(name), xlabel="queries after the initial design")
     for axes in every[::2]:
         axes.set_ylabel("log10 regret of the report")
-    finish(figure, path, seeds_of(each for curves in found.values() for each in curves.values()))
+    finish(figure, path, f"{most} seeds where nothing else is said, mean and {INTERVAL}")
 
 
 def main() -> None:
@@ -175,9 +180,8 @@ def main() -> None:
     results, to = arguments.results, arguments.to
     problems = (*DISCRETE, *CONTINUOUS, PORTFOLIO, ROBOT)
     found = {name: collected(results, to / "curves", name) for name in problems}
-    page = []
-    for name, curves in found.items():
-        page += section(name, curves) if REFERENCE in curves else []
+    whole = [name for name, curves in found.items() if {*NEEDED} <= {*curves}]
+    page = [part for name in whole for part in section(name, found[name])]
     for t in (NUM_QUERIES // 2, NUM_QUERIES):
         page += compared(found, t)
     write_sections(to / "tables.md", page)
@@ -185,7 +189,7 @@ def main() -> None:
         there = {
             name: {label: each for label, each in found[name].items() if label in labels}
             for name in names
-            if REFERENCE in found[name]
+            if {*labels} & {*NEEDED} <= {*found[name]}
         }
         if there:
             draw(there, to / picture)
