@@ -164,7 +164,8 @@ def title_of(name: str) -> str:
 def draw(found: dict[str, dict[str, Tensor]], path: Path) -> None:
     r"""A panel for each problem."""
     figure, every = panels(len(found), columns=2)
-    most = max(len(regret) for curves in found.values() for regret in curves.values())
+    numbers = [len(regret) for curves in found.values() for regret in curves.values()]
+    most = max(numbers)
     for axes, (name, curves) in zip(every, found.items(), strict=True):
         for label, regret in curves.items():
             few = f" ({len(regret)} seeds)" if len(regret) < most else ""
@@ -172,7 +173,8 @@ def draw(found: dict[str, dict[str, Tensor]], path: Path) -> None:
         axes.set(title=title_of(name), xlabel="queries after the initial design")
     for axes in every[::2]:
         axes.set_ylabel("log10 regret of the report")
-    finish(figure, path, f"{most} seeds where nothing else is said, mean and {INTERVAL}")
+    seeds = f"{most} seeds{' where nothing else is said' if min(numbers) < most else ''}"
+    finish(figure, path, f"{seeds}, mean and {INTERVAL}")
 
 
 def main() -> None:
