@@ -120,7 +120,7 @@ class RandomOrAcquire(Method):
     def learn(self, view: View) -> State:
         r"""Rewards the arm that ends with the last rows; the inner method learns too."""
         everyone = list(range(len(view.seeds)))
-        # Not from this view's belief, whose arms would be those of the old weights.
+        # Not from this view's belief, whose arms were drawn with the old weights.
         inner = self.inner.learn(view.of(everyone, self.inner, _inner_state(view)))
         return self._rewarded(view) | _of_inner(inner)
 

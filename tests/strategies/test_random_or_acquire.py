@@ -331,7 +331,7 @@ def test_bad_arguments(options: dict[str, Any], message: str) -> None:
 
 
 def test_an_inner_method_keeps_its_hyperparameters() -> None:
-    r"""Those of a round without a fit are the fitted ones, whatever the arms were."""
+    r"""A round without a fit keeps the fitted ones, whatever the arms were."""
     inner = MeanVarianceSearch(Weights(risk_aversion=1.0), refit_every=3, **SMALL)
     strategy = Strategy(Box(BOUNDS), RandomOrAcquire(inner), range(6), num_initial=6)
     noise = torch.Generator().manual_seed(0)
@@ -348,7 +348,7 @@ def test_an_inner_method_keeps_its_hyperparameters() -> None:
 
 
 def test_what_the_inner_method_knows_is_what_is_known() -> None:
-    r"""Records, predictions and checks are those of the inner method."""
+    r"""The inner method records, predicts and checks."""
     inner = MeanVarianceSearch(
         Weights(risk_aversion=5.0), rule="recorded_lower_confidence_bound", **SMALL
     )
