@@ -98,7 +98,7 @@ def likelihood(R: int, n: int, d: int) -> Count:
         Term("inverse", (R, n), 2 * R * n**3 / 3),  # all entries of A^-1, from its factor
         product(R, n, n, 1),  # A^-1 (y - m)
         simple(2 * pairs),  # A^-1 1, for the best constant mean
-        product(R, n, 1, n, share=0.5),  # w w' - A^-1
+        simple(2 * pairs),  # w w' - A^-1, entry by entry
         simple(pairs),  # times the slope
         product(R, n, n, d),  # W z of the gradient in the lengthscales
         simple(2 * pairs),  # sum_j W_ij
