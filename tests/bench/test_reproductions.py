@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from botorch_risk_bench.campaigns import Campaign
 
+from bench.reproduction.kde.densities import PAPER_TABLE_2, total_variation
 from bench.reproduction.pictures import LOOKS
 from tests.bench.campaign_files import ROOT, run_trial
 
 FOLDER = ROOT / "bench" / "reproduction"
 RUNS = {  # problems, rounds
-    "kde": (["ackley"], 3),
+    "kde": (["ackley"], 10),
     "rahbo": (["sine", "branin", "sine-variance", "branin-variance"], 11),
     "truvar": (["coast", "coast-travel", "noise-levels", "svm", "synthetic-maximum"], 12),
     "uhe": (["uhe-branin", "uhe-h1"], 4),
@@ -107,3 +108,9 @@ def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert problem.removeprefix("uhe-") in page
     assert "±" in page
     assert list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize("name", PAPER_TABLE_2)
+def test_a_learnt_density_is_as_far_as_in_table_2(name: str) -> None:
+    mean, _ = PAPER_TABLE_2[name][100]  # of twenty runs; here is one
+    assert total_variation(name, 100, seed=0)["Silverman"] == pytest.approx(mean, rel=0.35)
