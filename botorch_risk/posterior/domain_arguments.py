@@ -10,7 +10,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_counts
 from botorch_risk.posterior.marginals import has_closed_form
 from botorch_risk.posterior.t_batch import as_points, check_points
 
@@ -83,7 +83,7 @@ def checked_index(index: int | Tensor, batch: int, domain: Tensor) -> Tensor:
 
 def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
     r"""One point for each replicate, `B x 1 x d`, without a graph and in the domain's dtype."""
-    dims, d = len(batch_shape), domain.shape[-1]
+    X, dims, d = as_floating(X, "X"), len(batch_shape), domain.shape[-1]
     shape = X.shape
     if X.dim() == dims + 2 and X.shape[-2] == 1:  # a selection of one point
         X = X.squeeze(-2)
@@ -121,7 +121,7 @@ def check_domain(domain: Tensor, batch_shape: torch.Size) -> None:
 def check_observed(observed: Tensor | None, model: Any) -> Tensor:
     r"""The mask of the rows of the model's data that are samples, `batch_shape x n`."""
     targets = model.train_targets
-    if observed is None:
+    if (observed := as_tensor("observed", observed)) is None:
         return torch.ones_like(targets, dtype=torch.bool)
     if observed.shape != targets.shape or observed.dtype != torch.bool:
         raise BotorchTensorDimensionError(

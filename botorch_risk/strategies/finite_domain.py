@@ -17,7 +17,13 @@ from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.space import as_data, check_columns, check_within, uniform_points
+from botorch_risk.strategies.space import (
+    as_columns,
+    as_data,
+    check_columns,
+    check_within,
+    uniform_points,
+)
 
 # Of the points of the domain with the largest values, from which a search between them starts.
 NUM_RAW, NUM_STARTS = 64, 4
@@ -66,12 +72,7 @@ class FiniteDomain:
                 f"Expected `initial_level` in 0, .., {(self.num_levels or 1) - 1}. "
                 f"Got {self.initial_level}."
             )
-
-        d = self.domain.shape[-1]
-        for column in self.categories:
-            if not -d <= column < d:
-                raise ValueError(f"Expected columns in [0, {d}) in `categories`. Got {column}.")
-        columns = tuple(sorted(column % d for column in self.categories))
+        columns = as_columns("categories", self.categories, self.domain.shape[-1])
         object.__setattr__(self, "categories", columns)
         codes = self.domain[:, list(columns)]
         if (codes != codes.round()).any():

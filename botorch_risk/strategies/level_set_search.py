@@ -224,12 +224,9 @@ def level_set_search(
     goals = (goal,) if isinstance(goal, LevelSetGoal) else tuple(goal)
     categories: tuple[int, ...] = ()
     if isinstance(decisions, Box):
-        rows, categories = (
-            decisions.initial([0], num_points).squeeze(0),
-            tuple(decisions.categories),
-        )
-        # Whole numbers repeat.
-        decisions = rows.new_tensor(list(dict.fromkeys(map(tuple, rows.tolist()))))
+        categories = tuple(decisions.categories)
+        rows = decisions.initial([0], num_points).squeeze(0)
+        decisions = rows.new_tensor(list(dict.fromkeys(map(tuple, rows.tolist()))))  # each once
     if not isinstance(environment, ObservedContexts):
         environment, risk_measure = parts_of(environment, risk_measure)
     listed = FiniteDomain(decisions, categories=categories)

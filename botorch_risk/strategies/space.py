@@ -120,6 +120,18 @@ def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int
     return torch.cat(columns, dim=-1)
 
 
+def as_columns(name: str, columns: Sequence[int], d: int) -> tuple[int, ...]:
+    r"""Columns of `d` in ascending order; negative ones count from the end.
+
+    Raises:
+        ValueError: If there is no such column.
+    """
+    for column in columns:
+        if not -d <= column < d:
+            raise ValueError(f"Expected columns in [0, {d}) in `{name}`. Got {column}.")
+    return tuple(sorted(column % d for column in columns))
+
+
 def check_space(space: Any, method: Any, *needed: str) -> None:
     r"""Raise an `UnsupportedError` unless a space has what a method asks of it beyond `Space`."""
     missing = [name for name in needed if not hasattr(space, name)]
@@ -232,7 +244,7 @@ class Box:
         object.__setattr__(self, "bounds", as_box("bounds", self.bounds))
         check_fields(self)
         for name in ("integers", "categories"):
-            columns = tuple(sorted(self._column(name, each) for each in getattr(self, name)))
+            columns = as_columns(name, getattr(self, name), self.num_columns)
             object.__setattr__(self, name, columns)
         if len(set(self.discrete)) < len(self.discrete):
             raise ValueError(
@@ -248,13 +260,6 @@ class Box:
                     f"Got [{lower:g}, {upper:g}]."
                 )
             self.bounds[:, column] = whole
-
-    def _column(self, name: str, column: int) -> int:
-        if not -self.num_columns <= column < self.num_columns:
-            raise ValueError(
-                f"Expected columns in [0, {self.num_columns}) in `{name}`. Got {column}."
-            )
-        return column % self.num_columns
 
     @property
     def num_columns(self) -> int:

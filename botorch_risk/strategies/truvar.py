@@ -14,6 +14,7 @@ from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction, top_candidates
+from botorch_risk.acquisition.truncated_variance.covering import checked_weights
 from botorch_risk.acquisition.truncated_variance.goals import Goal, LevelSetGoal, Sets
 from botorch_risk.acquisition.truncated_variance.sampling import (
     Cost,
@@ -169,7 +170,8 @@ class SampleDomain(Method):
         r"""Adds the cost of the last round."""
         last = view.history.rounds == view.round - 1
         rows = view.history.X[:, last]
-        self._samples(view.space, rows, view.history.Y[:, last, :, 0])  # whether noise is known
+        if isinstance(self.terms.noise, Tensor):  # is it known at these points?
+            self._samples(view.space, rows, view.history.Y[:, last, :, 0])
         points, level = self._points(view.space, rows)
         previous = view.state["previous"]
         nowhere = previous.isnan()
@@ -305,7 +307,7 @@ class TruncateVariance(Sampler):
 
     Raises:
         UnsupportedError: When asked, if there are noise levels and samples are taken anywhere.
-        ValueError: If `prefilter` is below 1.
+        ValueError: If `prefilter` is below 1; when a strategy is built, if a weight is not > 0.
     """
 
     goal: Goal
@@ -327,6 +329,7 @@ class TruncateVariance(Sampler):
                 "Expected one noise level for samples between the points of the domain. "
                 f"Got {space.num_levels} levels."
             )
+        checked_weights(self.weights, space.domain)
         return _tensors(self._initial(space.domain, num_replicates))
 
     def choose(self, view: View, terms: SamplingTerms) -> Tensor:

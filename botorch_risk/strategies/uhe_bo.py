@@ -162,11 +162,11 @@ class RandomOrAcquire(Method):
     def _for_all(self, view: View) -> View:
         r"""The inner method's view of all replicates, fitted if a random point is due."""
         everyone = list(range(len(view.seeds)))
-        replicates, inner = vars(view).get("belief", (None, None))
-        if replicates == everyone:
-            known: View = inner
-            return known
-        return view.of(everyone, self.inner, _inner_state(view))
+        replicates, inner = view.belief
+        if inner is None or replicates != everyone:
+            inner = view.of(everyone, self.inner, _inner_state(view))
+        known: View = inner
+        return known
 
     def chosen(self, view: View, t: int) -> Tensor:
         r"""The arm of each replicate at evaluation t, `R`: 0 for random, 1 for the inner method.

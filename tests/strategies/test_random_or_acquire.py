@@ -386,3 +386,21 @@ def test_random_rows_are_rows_of_the_space(w_is_chosen: bool) -> None:
             assert set(w.flatten().tolist()) == ({0.0, 0.4} if w_is_chosen else {0.0})
             told = X if w_is_chosen else torch.cat([X, w], dim=-1)
             strategy.tell(told, outcomes(told))
+
+
+def test_predictions_and_the_next_points_share_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = []
+
+    def counting(model: Any, seeds: Any, t: int, observed: Tensor | None = None) -> Any:
+        fitted.append(t)
+        return model.eval()
+
+    method = Acquire(Center, batched=True, estimator=counting, model=SingleTaskGP, **SMALL)
+    strategy = Strategy(Box(BOUNDS), RandomOrAcquire(method), range(3), num_initial=4)
+    play(strategy, 2)  # in an even round nobody has a random point
+    fitted.clear()
+    for _ in range(3):
+        strategy.method.predict(strategy.views[0][1], BOUNDS.expand(3, -1, -1))
+        strategy.recommend()
+        strategy.ask()
+    assert fitted == [2]

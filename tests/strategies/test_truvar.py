@@ -324,3 +324,9 @@ def test_categories_of_a_domain_are_refused() -> None:
     method = strategies.SampleDomain(strategies.TruncateVariance(Maximize()))
     with pytest.raises(UnsupportedError, match="Expected a domain without categories"):
         Strategy(space, method, seeds=0, num_initial=2)
+
+
+@pytest.mark.parametrize("weights", [-torch.ones(len(grid())), torch.ones(3)])
+def test_weights_are_checked_before_anything_is_asked(weights: Tensor) -> None:
+    with pytest.raises((ValueError, BotorchTensorDimensionError), match=r"Expected .*`weights`"):
+        truvar(0, weights=weights)

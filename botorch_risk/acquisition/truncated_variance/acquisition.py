@@ -130,7 +130,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             state=state,
             terms=self.terms,
             candidates=candidate_mask(candidates, state),
-            weights=checked_weights(weights, posterior),
+            weights=checked_weights(weights, posterior.domain),
             anticipate=anticipate,
         )
         self.set_X_pending(X_pending)

@@ -20,6 +20,7 @@ from botorch_risk.acquisition.truncated_variance.gain import (
 )
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.posterior.domain import DomainPosterior
 
 # Values that differ by less than this fraction are ties. At the end of an epoch many candidates
@@ -198,13 +199,14 @@ def candidate_mask(
 ) -> Tensor:
     r"""Which points may be sampled, `batch_shape x |D|`."""
     every = state.unclassified
-    if isinstance(candidates, Tensor):
-        if candidates.dtype != torch.bool or candidates.shape[-1] != every.shape[-1]:
+    if not isinstance(candidates, str | None):
+        mask = as_tensor("candidates", candidates)
+        if mask.dtype != torch.bool or mask.shape[-1] != every.shape[-1]:
             raise BotorchTensorDimensionError(
                 "Expected `candidates` as a mask, `batch_shape x |D|`, "
-                f"{every.shape[-1]} points. Got {candidates.dtype}, {candidates.shape=}."
+                f"{every.shape[-1]} points. Got {mask.dtype}, {tuple(mask.shape)}."
             )
-        mask = candidates.expand(every.shape)
+        mask = mask.expand(every.shape)
     elif candidates in ("domain", "unclassified"):
         mask = every if candidates == "unclassified" else torch.ones_like(every)
         mask = mask | ~mask.any(dim=-1, keepdim=True)  # nothing left: all points, of no gain
@@ -217,13 +219,14 @@ def candidate_mask(
     return mask
 
 
-def checked_weights(weights: Tensor | None, posterior: DomainPosterior) -> Tensor | None:
-    r"""Check that `weights` has one positive value per point."""
+def checked_weights(weights: Tensor | None, domain: Tensor) -> Tensor | None:
+    r"""Check that `weights` has one positive value per point of the domain."""
     if weights is None:
         return None
-    if weights.shape != posterior.domain.shape[-2:-1]:
+    weights = as_floating(weights, "weights").to(domain)
+    if weights.shape != domain.shape[-2:-1]:
         raise BotorchTensorDimensionError(
-            f"Expected `weights` of the {posterior.domain.shape[-2]} points. Got {weights.shape=}."
+            f"Expected `weights` of the {domain.shape[-2]} points. Got {weights.shape=}."
         )
     if not bool((weights.isfinite() & (weights > 0)).all()):
         raise ValueError(f"Expected finite `weights` > 0. Got {weights.min()=}, {weights.max()=}.")

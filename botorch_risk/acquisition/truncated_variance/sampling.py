@@ -10,6 +10,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.arguments import as_floating
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.domain_arguments import check_noise
 
@@ -98,9 +99,9 @@ class SamplingTerms:
         if self.levels is not None and self.noise is not None:
             raise ValueError("Expected either `noise` or `levels`. Got both.")
         if self.noise is not None and not callable(self.noise):
+            if not isinstance(self.noise, int | float):
+                object.__setattr__(self, "noise", as_floating(self.noise, "noise").clone())
             as_nonnegative("noise", self.noise)
-        if isinstance(self.noise, Tensor):
-            object.__setattr__(self, "noise", self.noise.clone())
         if self.levels is not None and (self.levels.costs is None) == (self.cost is None):
             raise ValueError(
                 f"Expected either costs of the {len(self.levels)} noise levels or a `cost` "

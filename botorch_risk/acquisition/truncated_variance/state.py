@@ -14,6 +14,7 @@ from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
+from botorch_risk.arguments import as_floating
 from botorch_risk.posterior.domain import DomainPosterior
 
 
@@ -206,6 +207,7 @@ class TruncatedVarianceState:
             BotorchTensorDimensionError: If `domain` has no point.
             ValueError: If a number is out of its range.
         """
+        domain = as_floating(domain, "domain")
         if domain.dim() < 2 or 0 in domain.shape:
             raise BotorchTensorDimensionError(
                 f"Expected `domain` to have at least one point, `|D| x d`. Got {domain.shape=}."

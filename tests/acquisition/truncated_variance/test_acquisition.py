@@ -9,6 +9,7 @@ import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from torch import Tensor
 
@@ -234,3 +235,20 @@ def test_whole_numbers_no_points_and_other_columns() -> None:
     for columns in (1, 3):
         with pytest.raises(BotorchTensorDimensionError, match=r"2 columns"):
             acqf.evaluate(torch.rand(3, columns, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("form", [Tensor.tolist, Tensor.numpy])
+def test_arrays_and_lists_are_taken_where_tensors_are(form: Any) -> None:
+    domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+    model = SingleTaskGP(domain[[1, 3]], domain[[1, 3]].sin()).eval()
+    numbers = torch.linspace(0.1, 0.5, 5, dtype=torch.double)
+    mask = torch.tensor([True, False, True, True, False])
+
+    def values(of: Any) -> Tensor:
+        posterior = DomainPosterior(model, domain, observed=of(torch.tensor([True, True])))
+        posterior.observe_at(of(domain[2]), 0.4, 0.1)
+        state = TruncatedVarianceState.initial(of(domain), Maximize()).update(posterior)
+        options = {"noise": of(numbers), "weights": of(numbers), "candidates": of(mask)}
+        return TruncatedVarianceReduction(posterior, state, **options).evaluate_domain()
+
+    assert torch.equal(values(form), values(lambda each: each))
