@@ -1,4 +1,4 @@
-r"""Distances and inverses, computed in the best way for each device."""
+r"""Distances, inverses and sums, computed in the best way for each device."""
 
 import torch
 from torch import Tensor
@@ -33,3 +33,16 @@ def inverse_of_factored(factor: Tensor) -> Tensor:
     identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     root = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
     return root.mT @ root
+
+
+def sums_at(index: Tensor, values: Tensor, size: int) -> Tensor:
+    r"""Sums of `values: ... x m` at the positions `index: ... x m`, `... x size`.
+
+    Always added in the same order, which `scatter_add` and `index_add` do not promise on a GPU.
+    """
+    total = values.new_zeros(*values.shape[:-1], size)
+    if values.device.type == "cpu":
+        return total.scatter_add(-1, index, values)
+    rows = torch.arange(values.shape[:-1].numel(), device=index.device).unsqueeze(-1)
+    position = torch.add(index.reshape(len(rows), -1), rows, alpha=size).flatten()
+    return total.flatten().index_put((position,), values.flatten(), accumulate=True).view_as(total)

@@ -1,7 +1,8 @@
 r"""A second device for machines without a GPU: `sim` computes on the CPU and behaves like a GPU.
 
-It refuses to mix its tensors with CPU tensors as CUDA does, and counts what a GPU's user waits
-for: kernel launches, synchronisations, and the bytes of each transfer. Control flow is real, since
+It refuses to mix its tensors with CPU tensors as CUDA does, adds in any order where CUDA does, and
+counts what a GPU's user waits for: kernel launches, synchronisations, and the bytes of each
+transfer. Control flow is real, since
 the numbers are. PyTorch lets a backend be written in Python (`PrivateUse1`); importing this module
 registers it, and no other device notices.
 
@@ -64,6 +65,10 @@ _KERNELS = Counter(
     _linalg_svd=80, sort=5, topk=3, median=6, kthvalue=2, nonzero=4, masked_select=5, _unique2=10,
     unique_dim=12, index_put_=2, logsumexp=3, logcumsumexp=2, baddbmm=2, equal=3,
 )  # fmt: skip
+
+# Their threads add to one entry as they come: the same call has other last digits each time.
+_ADD_IN_ANY_ORDER = {"scatter_add", "scatter_add_", "index_add", "index_add_"}
+_ORDER = torch.Generator().manual_seed(0)  # of its own, so that no draw of a test changes
 
 _READ_BY_THE_HOST = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _INDEXING = {"index", "index_put", "index_put_", "_unsafe_index", "_index_put_impl_"}
@@ -199,6 +204,8 @@ def _run(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     raw_args = [_raw(each, given) for each in args]
     raw_kwargs = {key: _raw(each, given) for key, each in kwargs.items()}
     _check_one_device(op, name, args, given)
+    if name in _ADD_IN_ANY_ORDER:
+        raw_args[2:4] = _in_any_order(*raw_args[1:4])
     result = op(*raw_args, **raw_kwargs)
     to_host = name == "_to_copy" and _is_cpu(kwargs.get("device"))
     if _COUNTS:
@@ -218,6 +225,15 @@ def _raw(value: Any, given: list[Any]) -> Any:
     if isinstance(value, list | tuple):
         return [_raw(each, given) for each in value]
     return torch.device("cpu") if isinstance(value, torch.device) else value
+
+
+def _in_any_order(dim: int, index: Tensor, source: Tensor) -> list[Tensor]:
+    r"""The addends of an operation and where they go, in a random order."""
+    if index.dim() == 0:
+        return [index, source]
+    along = dim if index.dim() > 1 else 0  # of a vector of indices, as in `index_add`
+    order = torch.randperm(index.shape[along], generator=_ORDER)
+    return [index.index_select(along, order), source.index_select(dim, order)]
 
 
 def _wrapped(value: Any, known: dict[int, SimTensor]) -> Any:

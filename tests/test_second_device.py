@@ -136,6 +136,18 @@ def test_launches_and_synchronisations_are_counted(
     assert sorted(kinds) == sorted(count.synchronisations.elements())
 
 
+@pytest.mark.parametrize(
+    "add", [lambda x, i, y: x.scatter_add(-1, i, y), lambda x, i, y: x.index_add(-1, i, y)]
+)
+def test_sums_whose_order_cuda_leaves_open_differ_from_call_to_call(
+    add: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> None:
+    values = torch.rand(1_000, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    zero, index = there(0.0), torch.zeros(1_000, dtype=torch.long, device=SIM)
+    sums = [add(zero, index, values.to(SIM)).item() for _ in range(10)]
+    assert len({*sums}) > 1 and max(sums) - min(sums) < 1e-9
+
+
 def test_bytes_of_transfers_are_counted_and_where_the_host_waits() -> None:
     x = there(1.0, 2.0, 3.0)
     count = count_of(lambda: x.add_(torch.ones(3, dtype=torch.double).to(SIM)).float().cpu())

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.arguments import as_floating
+from botorch_risk.matrices import sums_at
 
 # Noise, in units of the signal, that leaves an observation without weight.
 WORTHLESS = 1e8
@@ -182,7 +183,7 @@ class RepeatedOutcomes:
         """
 
         def add_up(values: Tensor) -> Tensor:
-            return values.new_zeros(num_rows, 1).index_add(0, rows, values)
+            return sums_at(rows, values.squeeze(-1), num_rows).unsqueeze(-1)
 
         counts = add_up(self.counts)
         if self.known_variances:

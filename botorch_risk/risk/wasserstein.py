@@ -13,6 +13,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.matrices import sums_at
 from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop
 from botorch_risk.risk.measures import Optimism, RiskMeasure
 from botorch_risk.risk.mmd import check_size, require_bound, without_copies
@@ -220,8 +221,9 @@ def _worst_distribution(
             break
     part = (radius - near.distance) / (far.distance - near.distance)
     part = part.where(far.distance > radius, 1.0).clamp(0.0, 1.0)
-    worst = torch.zeros_like(costs).scatter_add(-1, far.target, part * centre)
-    worst = worst.scatter_add(-1, near.target, (1 - part) * centre)
+    target = torch.cat([far.target, near.target], dim=-1)
+    moved = torch.cat([part * centre, (1 - part) * centre], dim=-1)
+    worst = sums_at(target, moved, costs.shape[-1])
     return plans.restored(worst).reshape(values.shape).to(given)
 
 

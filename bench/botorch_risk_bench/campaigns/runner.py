@@ -38,7 +38,8 @@ class Options:
             since is played again if it dies, unless there are journals.
         journals: A folder that this process and the workers share, in which workers keep every
             round, so that none is evaluated twice.
-        devices: Where workers compute, all of one kind: each task has one of them for itself.
+        devices: Where workers compute, all of one kind. With more workers than devices, several
+            share one, and its memory in equal parts.
         memory_limit: The most bytes of data of a worker, on Linux; beyond it a block fails.
         only_failed: Whether to run just the blocks that have failed.
         retry_failed: Whether to run them again with the others.
@@ -93,8 +94,8 @@ class _Runner:
         self.deaths: Counter[Block] = Counter()  # of its workers, since it last came forward
         self.suspects: deque[Block] = deque()  # they run alone, as a neighbour may be the cause
         self.alone: Block | None = None
-        slots = -(-engine.num_workers // len(options.devices))
-        self.devices = deque([*options.devices] * slots)
+        self.sharing = -(-engine.num_workers // len(options.devices))
+        self.devices = deque([*options.devices] * self.sharing)
         self.executor: Executor | None = None
         self.is_broken, self.num_broken = False, 0  # executors in turn, since the last report
 
@@ -159,6 +160,7 @@ class _Runner:
             versions=versions(),
             report_seconds=self.options.report_seconds,
             device=device,
+            sharing=self.sharing,
             memory_limit=self.options.memory_limit,
             journals=None if journals is None else str(Path(journals) / self.name),
             own=self.campaign.own,

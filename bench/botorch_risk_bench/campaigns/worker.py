@@ -25,6 +25,8 @@ from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.experiments.registry import get_experiment
 
+_FOR_TENSORS = 0.9  # of a GPU's memory: CUDA itself takes about 0.9 GB for each process
+
 
 @dataclass(frozen=True)
 class Task:
@@ -39,6 +41,7 @@ class Task:
         versions: What the worker must have installed.
         report_seconds: When to report, at the end of a round.
         device: Where the strategy computes.
+        sharing: How many workers share it.
         memory_limit: The most bytes of data of the process; None sets no limit.
         journals: A folder that outlives the worker; None keeps rounds in memory.
         own: Experiments of no module.
@@ -53,6 +56,7 @@ class Task:
     versions: Mapping[str, str]
     report_seconds: float
     device: str = "cpu"
+    sharing: int = 1
     memory_limit: int | None = None
     journals: str | None = None
     own: Sequence[ExperimentDefinition] = ()
@@ -143,6 +147,7 @@ def advance(task: Task) -> Report:
     started, deadline = time.process_time(), time.monotonic() + task.report_seconds
     journal, failure = Journal(task.last_round, _state_of(task)), None
     try:
+        _take_share(task)
         with _one_thread(), _memory(task.memory_limit):
             live = _live.pop() if _live else None
             if live is None or live.name != _name(task, task.last_round):
@@ -211,6 +216,13 @@ def _begin(task: Task) -> _Live:
     journal = Journal(task.last_round, _state_of(task), folder)
     rounds = play_rounds(strategy, problem, journal, block.num_rounds, definition.num_repeats)
     return _Live(_name(task, task.last_round), journal, rounds)
+
+
+def _take_share(task: Task) -> None:
+    r"""Use a part of a GPU's memory: PyTorch keeps what it has freed, which others then lack."""
+    device = torch.device(task.device)
+    if device.type == "cuda" and task.sharing > 1:
+        torch.cuda.set_per_process_memory_fraction(_FOR_TENSORS / task.sharing, device.index)
 
 
 @contextmanager

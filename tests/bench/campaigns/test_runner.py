@@ -204,12 +204,13 @@ def test_workers_with_other_versions_end_the_campaign(tmp_path: Path) -> None:
         run_campaign(one_series(), tmp_path / "a.sqlite", Troubled(outcome), QUIET)
 
 
-def test_each_task_has_a_device_for_itself(tmp_path: Path) -> None:
+def test_each_device_has_as_many_tasks_as_the_others(tmp_path: Path) -> None:
     r"""Four in work on two devices: each device has two of them at any time."""
     seen: list[str] = []
 
     def outcome(task: Task, advance: Callable[[Task], Report]) -> Report:
         seen.append(task.device)
+        assert task.sharing == 2
         return advance(dataclasses.replace(task, device="cpu"))
 
     options = Options(devices=("cuda:0", "cuda:1"), progress=False)

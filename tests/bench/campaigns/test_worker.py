@@ -128,3 +128,16 @@ def test_a_limit_of_memory_is_a_failure_with_a_cause() -> None:
     assert report.failure is not None
     assert "(limit: 4,294,967,296 bytes)" in report.failure.cause
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+@pytest.mark.parametrize(("name", "number"), [("cuda", None), ("cuda:1", 1)])
+def test_workers_share_the_memory_of_a_gpu(
+    name: str, number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[tuple[float, int | None]] = []
+    take = "torch.cuda.set_per_process_memory_fraction"
+    monkeypatch.setattr(take, lambda share, number: shares.append((share, number)))
+    there = dataclasses.replace(task(small()), device=name)
+    for sharing in (1, 3):
+        advance(dataclasses.replace(there, sharing=sharing))
+    assert shares == [(pytest.approx(0.3), number)]

@@ -1,0 +1,20 @@
+r"""Sums at positions, on every device; distances and inverses are tested where they are used."""
+
+import pytest
+import torch
+
+from botorch_risk.matrices import sums_at
+from tests.devices import home
+
+pytestmark = pytest.mark.every_device
+
+
+@pytest.mark.parametrize("batch_shape", [(), (3,), (2, 3)])
+def test_sums_are_those_of_a_loop_and_always_the_same(batch_shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(*batch_shape, 200, dtype=torch.double, generator=generator).to(home())
+    index = torch.randint(5, values.shape, generator=generator).to(home())
+    found = sums_at(index, values, 6)
+    expected = torch.stack([(values * (index == i)).sum(dim=-1) for i in range(6)], dim=-1)
+    torch.testing.assert_close(found, expected)
+    assert all(torch.equal(sums_at(index, values, 6), found) for _ in range(10))
