@@ -163,7 +163,8 @@ def draw_long(found: dict[str, dict[str, Tensor]], path: Path) -> None:
         title = get_experiment(name).description.partition(", distribution")[0]
         axes.set(title=title, xlabel="round", ylabel="cumulative regret")
     seeds = seeds_of(each for curves in found.values() for each in curves.values())
-    finish(figure, path, f"Default model of 2023, {seeds}")
+    separator = ", " if len(found) > 1 else "\n"  # a single panel is narrow
+    finish(figure, path, f"Default model of 2023{separator}{seeds}")
 
 
 def main() -> None:
