@@ -110,7 +110,7 @@ class ContinuousEnvironment(IndependentEnvironment):
         return self._distribution
 
     def log_density(self, W: Tensor) -> Tensor:
-        W = as_floating(W, "W")
+        W = self.as_values(W)
         return self._distribution.log_prob(W.double().cpu()).to(W)
 
     @property
@@ -118,7 +118,7 @@ class ContinuousEnvironment(IndependentEnvironment):
         return self._distribution.bounds.to(self.points)
 
     def supports(self, W: Tensor) -> Tensor:
-        return inside(W, self._distribution.bounds)
+        return inside(self.as_values(W), self._distribution.bounds)
 
     @property
     def _num_uniforms(self) -> int:

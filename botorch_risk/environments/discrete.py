@@ -210,7 +210,7 @@ class StandardDeviationBox(IndependentEnvironment):
         return torch.stack([boxes[:, 0].amin(dim=0), boxes[:, 1].amax(dim=0)])
 
     def supports(self, W: Tensor) -> Tensor:
-        return inside(W, self.box)
+        return inside(self.as_values(W), self.box)
 
     @property
     def _num_uniforms(self) -> int:

@@ -2,6 +2,7 @@ r"""Base classes for the distribution of the environmental variable W."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 import torch
@@ -188,6 +189,7 @@ class IndependentEnvironment(Environment):
         `points`, or somewhere in a box (`StandardDeviationBox`).
 
         Raises:
+            BotorchTensorDimensionError: If the values have another number of columns.
             UnsupportedError: If W is continuous and has no density, as a clipped one.
         """
         return None
@@ -195,6 +197,22 @@ class IndependentEnvironment(Environment):
     def log_probability(self, weights: Tensor) -> Tensor:
         density = self.log_density(self.points)
         return weights.log() if density is None else density.to(weights).unsqueeze(-2)
+
+    def as_values(self, W: Tensor) -> Tensor:
+        r"""Values `... x n x d_w` of W, for each replicate: what `supports` and densities read.
+
+        Raises:
+            BotorchTensorDimensionError: If their shape does not fit `batch_shape x n x d_w`.
+        """
+        W = as_floating(W, "W")
+        if W.dim() > 1 and W.shape[-1] == self.points.shape[-1]:
+            with suppress(RuntimeError):
+                batch = torch.broadcast_shapes(W.shape[:-2], self.batch_shape)
+                return W.expand(*batch, *W.shape[-2:])
+        raise BotorchTensorDimensionError(
+            f"Expected `W` to have shape `... x n x {self.points.shape[-1]}`, with the batch shape "
+            f"{tuple(self.batch_shape)} or none. Got {tuple(W.shape)}."
+        )
 
     def num_inputs(self, d_x: int) -> int:
         return d_x + self.points.shape[-1]
@@ -216,7 +234,7 @@ class IndependentEnvironment(Environment):
 
     def supports(self, W: Tensor) -> Tensor:
         r"""Whether `batch_shape x n x d_w` values are in the support: points of positive weight."""
-        W = as_floating(W, "W")
+        W = self.as_values(W)
         points = self.points.to(W)
         scale = points.abs().amax(dim=-2, keepdim=True)  # of each column: their units may differ
         tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale.unsqueeze(-3)
@@ -268,7 +286,6 @@ def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
 
 def inside(W: Tensor, box: Tensor) -> Tensor:
     r"""Whether values `... x n x d_w` are within a box `... x 2 x d_w`, to rounding."""
-    W = as_floating(W, "W")
     lower, upper = box.to(W).split(1, dim=-2)
     slack = 8 * torch.finfo(W.dtype).eps * torch.maximum(lower.abs(), upper.abs())
     return ((lower - slack <= W) & (upper + slack >= W)).all(dim=-1)

@@ -159,7 +159,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
         return KernelDensityEnvironment(observed, self.bounds, seeds=listed, **self._options)
 
     def log_density(self, W: Tensor) -> Tensor:
-        W = as_floating(W, "W")
+        W = self.as_values(W)
         return self.density.log_prob(W.to(self.observed).movedim(-2, 0)).movedim(0, -1).to(W)
 
     @property
@@ -168,7 +168,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
         return super().support_bounds if self.bounds is None else self.bounds
 
     def supports(self, W: Tensor) -> Tensor:
-        W = as_floating(W, "W")
+        W = self.as_values(W)
         return W.isfinite().all(dim=-1) if self.bounds is None else inside(W, self.bounds)
 
     @property

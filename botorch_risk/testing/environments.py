@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.environments import Environment, IndependentEnvironment
@@ -226,6 +227,24 @@ def the_support_holds_points_and_draws_and_no_others(
     lower, upper = environment.support_bounds
     for W in (draws, environment.points[weights > 0]):
         expect(((lower <= W) & (upper >= W)).all(), f"values within {lower} and {upper}", W)
+
+
+@LAWS(_independent)
+def values_are_of_every_replicate_and_of_its_columns(
+    case: EnvironmentCase, dtype: torch.dtype, batch_shape: tuple[int, ...]
+) -> None:
+    r"""Values without a batch dimension are those of each; another number of columns is refused."""
+    observed = case.values(*batch_shape, 7, dtype=dtype)
+    environment: Any = case.of(observed)
+    W = case.values(5, dtype=dtype)
+    for_all = W.expand(*environment.batch_shape, 5, 2)
+    asked = [environment.supports] + [environment.log_density] * (case.density == "known")
+    for method in asked:
+        expect_same("what each replicate says of the values", method(W), method(for_all))
+        for wrong in (W[..., :1], W.repeat(1, 2), W[0]):
+            message = "Expected `W` to have shape"
+            call = partial(method, wrong)
+            expect_error("other columns", BotorchTensorDimensionError, message, call)
 
 
 @LAWS(_independent)
