@@ -23,7 +23,7 @@ from botorch_risk.risk import Expectation
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.decision_then_value import select_least_certain_value
 
-CONSTRAINT_BETA, OPTIMISM = 9.0, 0.0  # as `risk_search` has them, which were measured
+CONSTRAINT_BETA, CONSTRAINT_UPPER_BETA = 9.0, 0.0  # as `risk_search` has them, which were measured
 
 
 class RiskAcquisition(Acquisition):
@@ -79,7 +79,7 @@ class RiskAcquisition(Acquisition):
             acqf,
             self._constraints(options),
             beta=CONSTRAINT_BETA,
-            optimism=OPTIMISM,
+            upper_beta=CONSTRAINT_UPPER_BETA,
             objective_outcome=int(self._objective_weights.nonzero()[0, -1]),
             X_pending=self.X_pending,
         )

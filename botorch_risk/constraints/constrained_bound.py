@@ -34,8 +34,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         score(x) = bound.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
 
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
-    feasible set, and a point is avoided only when it is infeasible with confidence. `optimism` sets
-    the degree; at 0 a constraint counts by its posterior mean, without this guarantee, and fewer
+    feasible set, and a point is avoided only when it is infeasible with confidence. With
+    `upper_beta=0` a constraint counts by its posterior mean, without this guarantee, and fewer
     rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower` uses the
     lower bounds: any point that may fail by them ranks below every point that does not.
     `feasible(X)` says where all lower bounds reach their limits.
@@ -55,7 +55,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             on an outcome of the model.
         beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
             confidence in the model.
-        optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
+        upper_beta: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
             Default: `beta`.
         penalty: The cost of a violation by one spread, in spreads of the objective.
         objective_outcome: The index of the objective among the model's outcomes, for its spread.
@@ -100,7 +100,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         beta: float | Tensor = 4.0,
         penalty: float = 20.0,
         objective_outcome: int = 0,
-        optimism: float | Tensor | None = None,
+        upper_beta: float | Tensor | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
         super().__init__(model=model)
@@ -121,8 +121,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
                 warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
         self.constraint_bounds = ModuleList([each.bound(model, beta) for each in risk_constraints])
         self.upper_bounds = self.constraint_bounds
-        if optimism is not None:
-            width = as_nonnegative("optimism", optimism)
+        if upper_beta is not None:
+            width = as_nonnegative("upper_beta", upper_beta)
             self.upper_bounds = ModuleList([each.bound(model, width) for each in risk_constraints])
         spreads = torch.broadcast_tensors(
             *(spread_of(model, each.outcome) for each in risk_constraints)

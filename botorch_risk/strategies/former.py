@@ -37,7 +37,7 @@ def _recipe(risk_measure: Mapping[str, Any], beta: Any) -> dict[str, Any]:
     return {
         **_of_class("RiskRecipe", risk_measure=risk_measure, constraints=[], beta=beta),
         "constraint_beta": 9.0,
-        "optimism": 0.0,
+        "constraint_upper_beta": 0.0,
         "joint": False,
     }
 
@@ -61,6 +61,7 @@ def _mean_variance_search(old: Mapping[str, Any]) -> dict[str, Any]:
     return {"noise_evidence": "spread", **old, "class": "botorch_risk.MeanVarianceSearch"}
 
 
+_RENAMED = {"optimism": "constraint_upper_beta"}
 _LARGEST_BOUND, _LEAST_CERTAIN = "botorch_risk.largest_bound", "botorch_risk.least_certain"
 _CHOICE = "botorch_risk.DecisionThenValue"
 _MODEL = "botorch_risk.standardized_gp"
@@ -81,7 +82,10 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     ),
     "botorch_risk.DiscreteEnvironment": lambda old: {"categories": [], **old},
     "botorch_risk.FiniteDomain": lambda old: {"categories": [], **old},
-    "botorch_risk.RiskRecipe": lambda old: {"joint": False, **old},
+    "botorch_risk.RiskRecipe": lambda old: {
+        "joint": False,
+        **{_RENAMED.get(name, name): part for name, part in old.items()},
+    },
     "botorch_risk.EnvironmentRisk": lambda old: {
         "uses_w": True,
         "uses_previous": False,

@@ -198,7 +198,8 @@ class RiskRecipe:
         beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
-        optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
+        constraint_upper_beta: Squared width of their upper bounds alone; None for
+            `constraint_beta`.
         joint: Whether the objective's bound is a `JointRiskUpperConfidenceBound`, under the joint
             posterior over W.
 
@@ -215,7 +216,7 @@ class RiskRecipe:
     constraints: tuple[RiskConstraint, ...] = ()
     beta: Beta = 4.0
     constraint_beta: float = 9.0
-    optimism: float | None = 0.0
+    constraint_upper_beta: float | None = 0.0
     joint: bool = False
 
     def __post_init__(self) -> None:
@@ -224,8 +225,8 @@ class RiskRecipe:
         check_beta(self.beta)
         check_constraints(self.constraints)
         check_nonnegative(constraint_beta=self.constraint_beta)
-        if self.optimism is not None:
-            check_nonnegative(optimism=self.optimism)
+        if self.constraint_upper_beta is not None:
+            check_nonnegative(constraint_upper_beta=self.constraint_upper_beta)
 
     @property
     def num_outcomes(self) -> int:
@@ -265,7 +266,7 @@ class RiskRecipe:
             objective,
             under(environment, self.constraints),
             beta=self.constraint_beta,
-            optimism=self.optimism,
+            upper_beta=self.constraint_upper_beta,
             **options,
         )
 
@@ -287,7 +288,7 @@ def risk_search(
     constraints: Sequence[RiskConstraint] = (),
     beta: Beta = 4.0,
     constraint_beta: float = 9.0,
-    optimism: float | None = 0.0,
+    constraint_upper_beta: float | None = 0.0,
     acquisition: AcquisitionOfRisk | None = None,
     choose: Chooser | None = None,
     w_is_chosen: bool = False,
@@ -328,8 +329,8 @@ def risk_search(
         constraint_beta: Squared width of the constraints' bounds, the confidence with which a
             recommendation is feasible. It is larger than `beta`, because optimisation tends to find
             decisions where a bound is wrong.
-        optimism: Squared width of the constraints' upper bounds, which limit the search; None for
-            `constraint_beta`, as in theory. See `ConstrainedUpperConfidenceBound`.
+        constraint_upper_beta: Squared width of the constraints' upper bounds, which limit the
+            search; None for `constraint_beta`, as in theory. See `ConstrainedUpperConfidenceBound`.
         acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
             its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
             the last two if `robust` has them. Default: the largest confidence bound.
@@ -391,7 +392,9 @@ def risk_search(
     )
     if joint is None:
         joint = w_is_chosen and by_default and samples_are_cheap(risk_measure, space)
-    recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism, joint)
+    recipe = RiskRecipe(
+        risk_measure, tuple(constraints), beta, constraint_beta, constraint_upper_beta, joint
+    )
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` if the environment perturbs the decision, with "

@@ -114,7 +114,7 @@ def test_the_optimistic_set_holds_the_pessimistic_one() -> None:
 
 def test_optimism_moves_the_upper_bounds_of_the_constraints_alone() -> None:
     X = decisions(100)
-    theory, mean = constrained(CHANCE, TAIL), constrained(CHANCE, TAIL, optimism=0.0)
+    theory, mean = constrained(CHANCE, TAIL), constrained(CHANCE, TAIL, upper_beta=0.0)
     for side in ("lower", "mean"):
         assert torch.equal(mean.slacks(X, side), theory.slacks(X, side))
         assert torch.equal(getattr(mean, side)(X), getattr(theory, side)(X))
@@ -122,12 +122,12 @@ def test_optimism_moves_the_upper_bounds_of_the_constraints_alone() -> None:
     assert (mean.slacks(X, "upper") < theory.slacks(X, "upper")).all()
     assert torch.equal(mean.bound.upper(X), theory.bound.upper(X))
     pending = decisions(1, seed=3)
-    wide = constrained(CHANCE, optimism=9.0)
+    wide = constrained(CHANCE, upper_beta=9.0)
     before = wide.slacks(pending, "upper")
     wide.set_X_pending(pending)
     assert (wide.slacks(pending, "upper") < before).all()
-    with pytest.raises(ValueError, match="`optimism` to be finite and >= 0"):
-        constrained(CHANCE, optimism=-1.0)
+    with pytest.raises(ValueError, match="`upper_beta` to be finite and >= 0"):
+        constrained(CHANCE, upper_beta=-1.0)
 
 
 def test_the_cautious_mean_is_continuous_and_largest_where_the_constraints_hold() -> None:

@@ -75,7 +75,9 @@ def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
     method: Any = strategy.method
     assert method.choose == DecisionThenValue(largest_bound, largest_reduction)
     own = RiskUpperConfidenceBound(belief.model.models[0], PROBLEM.environment, Expectation(), 4.0)
-    whole = ConstrainedUpperConfidenceBound(belief.model, own, CONSTRAINTS, beta=9.0, optimism=0.0)
+    whole = ConstrainedUpperConfidenceBound(
+        belief.model, own, CONSTRAINTS, beta=9.0, upper_beta=0.0
+    )
     grid = torch.rand(2, 300, 2, dtype=torch.double)
     with torch.no_grad():
         assert (whole.evaluate(asked).squeeze(-1) >= whole.evaluate(grid).amax(dim=-1)).all()

@@ -110,7 +110,7 @@ class Constrained(ReportedMethod):
     def propose(self, view: View) -> Tensor:
         known, search = view.belief, self.report.search  # type: ignore[attr-defined]
         bound = ConstrainedUpperConfidenceBound(
-            known.model, known.bound, CONSTRAINTS, known.constraint_bounds[0].beta, optimism=0.0
+            known.model, known.bound, CONSTRAINTS, known.constraint_bounds[0].beta, upper_beta=0.0
         )
         seeds = view.history.streams("acquisition")
         return view.space.maximize(
