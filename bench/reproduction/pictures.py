@@ -132,6 +132,9 @@ def draw_band(
     axes.fill_between(x, low, high, color=color, alpha=0.12, lw=0)
 
 
+_OF_A_LINE, _OF_A_LETTER = 0.6, 0.07  # inches of an entry in a legend
+
+
 def finish(figure: Figure, path: Path, title: str = "") -> None:
     r"""One legend below all panels, and the picture as PNG and as PDF.
 
@@ -146,11 +149,13 @@ def finish(figure: Figure, path: Path, title: str = "") -> None:
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     if every:
+        width = figure.get_figwidth()
+        widest = _OF_A_LINE + _OF_A_LETTER * max(map(len, every))
         figure.legend(
             every.values(),
             every.keys(),
             loc="outside lower center",
-            ncols=min(round(figure.get_figwidth() / 3), len(every)),
+            ncols=max(1, min(round(width / 3), int(width / widest), len(every))),
             frameon=False,
         )
     if title:
