@@ -2,6 +2,7 @@ r"""Reporting rules: the point to recommend at the end."""
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -15,6 +16,7 @@ from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.models.outcomes import ModelOfRisks
 from botorch_risk.optim.discrete_columns import Values
 from botorch_risk.optim.multistart import optimize_acqf_replicates
+from botorch_risk.posterior.t_batch import check_points
 
 Rule = Literal[
     "lower_confidence_bound",
@@ -130,10 +132,7 @@ class ObjectiveOfMean:
             )
 
     def check_points(self, X: Tensor) -> None:
-        if X.dim() < 2:
-            raise BotorchTensorDimensionError(
-                f"Expected `X` to have shape `batch_shape x n x d`. Got {tuple(X.shape)}."
-            )
+        check_points("X", X, self.model)
 
     def lower(self, X: Tensor) -> Tensor:
         r"""Raise UnsupportedError: an improvement has no lower bound of the objective."""
@@ -144,6 +143,8 @@ class ObjectiveOfMean:
 
     def mean(self, X: Tensor) -> Tensor:
         r"""The objective of the posterior mean, `batch_shape x n`; a risk for a model of risks."""
+        missing = X.isnan().any(dim=-1)
+        X = X.masked_fill(missing.unsqueeze(-1), 0.0)  # a NaN would spoil the whole posterior
         values = _values_of_mean(self.model, X, self.posterior_transform)
         scores = values if self.objective is None else self.objective(values, X=X)
         if scores.dim() == X.dim() and scores.shape[-1] == 1:
@@ -153,7 +154,7 @@ class ObjectiveOfMean:
                 "Expected one objective. Got several, whose trade-offs "
                 f"`strategies.pareto_search` finds, of {self.name}."
             )
-        return self.sign * scores
+        return self.sign * scores.masked_fill(missing, torch.nan)
 
 
 def _values_of_mean(model: Any, X: Tensor, posterior_transform: Any) -> Tensor:
@@ -363,13 +364,15 @@ def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
 def _checked_recorded(recorded: Tensor | None, X: Tensor) -> Tensor:
     r"""The recorded bounds of each point; raises ValueError if they are missing."""
     recorded = as_tensor("recorded", recorded)
-    if recorded is None or recorded.dim() < 1 or recorded.shape[-1] != X.shape[-2]:
-        shape = None if recorded is None else tuple(recorded.shape)
-        raise ValueError(
-            "Expected `recorded` lower bounds of shape `batch_shape x n`, one for each point. "
-            f"Got {shape} for {X.shape[-2]} points."
-        )
-    return as_floating(recorded)
+    if recorded is not None and recorded.shape[-1:] == X.shape[-2:-1]:
+        with suppress(RuntimeError):
+            batch = torch.broadcast_shapes(recorded.shape[:-1], X.shape[:-2])
+            return as_floating(recorded).expand(*batch, -1)
+    shape = None if recorded is None else tuple(recorded.shape)
+    raise ValueError(
+        "Expected `recorded` lower bounds of shape `batch_shape x n`, one for each point. "
+        f"Got {shape} for points of shape {tuple(X.shape)}."
+    )
 
 
 def recommend_everywhere(

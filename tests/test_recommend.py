@@ -80,9 +80,9 @@ def test_recorded_bounds_need_only_themselves() -> None:
     recorded = torch.arange(9.0).flip(0)
     rule = "recorded_lower_confidence_bound"
     assert recommend(bound_of(mean_variance_gp(data)), data.X, rule, recorded).row == 0
-    with pytest.raises(ValueError, match=r"Expected `recorded` lower bounds.* Got None for 9"):
+    with pytest.raises(ValueError, match=r"Expected `recorded` lower bounds.* Got None for points"):
         recommend(bound_of(mean_variance_gp(data)), data.X, rule)
-    with pytest.raises(ValueError, match=r"Got \(4,\) for 9 points"):
+    with pytest.raises(ValueError, match=r"Got \(4,\) for points of shape"):
         recommend(bound_of(mean_variance_gp(data)), data.X, rule, recorded[:4])
 
 
@@ -358,3 +358,24 @@ def test_another_rule_is_refused_before_the_search(rule: Any) -> None:
     unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
     with pytest.raises(ValueError, match=r"Expected `rule` in .'posterior_mean', 'expected_risk'"):
         recommend_everywhere(bound, unit, seeds=0, rule=rule)
+
+
+def test_recorded_bounds_fit_the_batch() -> None:
+    rule = "recorded_lower_confidence_bound"
+    data = repeated_data((2,))
+    bound, recorded = bound_of(mean_variance_gp(data)), torch.arange(9.0).flip(0)
+    found = recommend(bound, data.X, rule, recorded)
+    assert found.row.tolist() == [0, 0] and torch.equal(found.point, data.X[:, 0])
+    with pytest.raises(ValueError, match=r"Expected `recorded` lower bounds.* Got \(3, 9\)"):
+        recommend(bound, data.X, rule, recorded.expand(3, -1))
+
+
+def test_acquisition_functions_of_botorch_recommend_among_complete_rows_of_their_columns() -> None:
+    X = torch.rand(9, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    acqf = LogExpectedImprovement(SingleTaskGP(X, X.sin().sum(dim=-1, keepdim=True)), 1.0)
+    best = recommend(acqf, X, "posterior_mean")
+    missing = X.clone()
+    missing[(best.row + 1) % 9] = torch.nan
+    assert recommend(acqf, missing, "posterior_mean").row == best.row
+    with pytest.raises(BotorchTensorDimensionError, match="2 columns of the model's inputs"):
+        recommend(acqf, X[:, :1], "posterior_mean")

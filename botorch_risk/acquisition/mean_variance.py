@@ -367,7 +367,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         model: Any = self.model
         transform: Any = self.posterior_transform
         posterior = model.mean_model.posterior(X, posterior_transform=transform)
-        noise = model.noise_of_means(X, model.num_repeats).squeeze(-1)
+        noise = model.noise_of_means(X).squeeze(-1)
         if transform is not None:
             noise = transform.weights.to(noise).square() * noise
         variance = variances_in_sequence(posterior.distribution.covariance_matrix, noise)
@@ -377,6 +377,8 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         r"""Lower bounds `batch_shape x q` of the noise, each after the points before it."""
         model: Any = self.model
         counts = torch.as_tensor(model.num_repeats).to(X)
+        if counts.dim() > 1:
+            counts = counts.squeeze(-1)
         beta = None if self.noise_beta is None else self.noise_beta.to(X)
         noise, _ = model.noise.bounds_in_sequence(X, beta, counts)
         if beta is None:

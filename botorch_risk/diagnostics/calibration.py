@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_counts, check_probability
+from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_probability
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import as_seeds, generators
 
 
 class Calibration(NamedTuple):
@@ -50,18 +51,20 @@ def calibration(
 
     Args:
         model: A fitted model with one output, with batch shape `[R]` or `[]`.
-        function: The function without noise, which maps points `... x d` to values `...`.
+        function: The function without noise, which maps points `... x d` to values `...` or
+            `... x 1`.
         bounds: The bounds of the domain, `2 x d`, in the units of the model's inputs.
         seeds: One seed per replicate; each has its own points.
-        noise_variance: The true variance of a reading as a function of the points, for Gaussian
-            noise.
+        noise_variance: The true variance of a reading, likewise a function of the points, for
+            Gaussian noise.
         num_points: Held-out points for each replicate.
         levels: Probabilities of central intervals.
 
     Raises:
+        BotorchTensorDimensionError: If the bounds or the values have another shape.
         UnsupportedError: If the model has several outputs, or is an ensemble.
-        ValueError: If a seed is not an integer or is repeated, if there is no point, or if a level
-            is not in (0, 1).
+        ValueError: If there is not one integer seed for each replicate, if there is no point, if
+            the bounds are not a box, or if a level is not in (0, 1).
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -74,16 +77,17 @@ def calibration(
     check_counts(num_points=num_points)
     check_probability(**{f"levels[{i}]": level for i, level in enumerate(levels)})
     bounds = as_floating(bounds, "bounds")
+    check_bounds(bounds)
     X = _points(model, bounds, seeds, num_points)
     with torch.no_grad():
         mean, variance = MarginalPredictor(model)(X)
-        truth = function(X)
+        truth = _values("function", function, X)
         z = (truth - mean) / variance.sqrt()
         probabilities = torch.as_tensor(levels, dtype=z.dtype, device=z.device)
         width = torch.special.ndtri((1 + probabilities) / 2)
         of_noise = of_readings = None
         if noise_variance is not None:
-            rho2 = noise_variance(X)
+            rho2 = _values("noise_variance", noise_variance, X)
             spread = (variance + _predicted_noise(model, X)).sqrt()
             of_readings = _within((mean - truth) / rho2.sqrt(), spread / rho2.sqrt(), width)
             if isinstance(model, MeanVarianceGP):
@@ -100,10 +104,23 @@ def calibration(
 
 def _points(model: Model, bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:
     d, dtype = bounds.shape[-1], bounds.dtype
-    streams = generators(seeds, "calibration")
+    streams = generators(as_seeds(seeds, max(1, model.batch_shape.numel())), "calibration")
     unit = torch.stack([torch.rand(num_points, d, dtype=dtype, generator=g) for g in streams])
     X = bounds[0] + (bounds[1] - bounds[0]) * unit.to(bounds)
     return X if model.batch_shape else X.squeeze(0)
+
+
+def _values(name: str, function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+    r"""The values of a function at points `... x d`, `...`."""
+    values = as_floating(function(X), name).to(X)
+    if values.shape == (*X.shape[:-1], 1):
+        return values.squeeze(-1)
+    if values.shape != X.shape[:-1]:
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to map points {tuple(X.shape)} to values {tuple(X.shape[:-1])} or "
+            f"{(*X.shape[:-1], 1)}. Got {tuple(values.shape)}."
+        )
+    return values
 
 
 def _predicted_noise(model: Model, X: Tensor) -> Tensor:

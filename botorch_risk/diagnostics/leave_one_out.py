@@ -15,6 +15,7 @@ from numpy import ndarray
 from scipy.stats import binom, chi2, norm, spearmanr
 from torch import Tensor
 
+from botorch_risk.models.fast_marginals import FastMarginals
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 
@@ -68,8 +69,9 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
     Source: [Rasmussen2006gp]_, Eq. (5.12).
 
     Raises:
-        UnsupportedError: If BoTorch's `efficient_loo_cv` does not support the model, or its outcome
-            transform is not linear.
+        UnsupportedError: If the model has several outcomes or was conditioned on further data, if
+            BoTorch's `efficient_loo_cv` does not support it, or if its outcome transform is not
+            linear.
 
     Example:
         >>> from botorch_risk.fit import fit_exact_gp
@@ -79,6 +81,15 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
         >>> leave_one_out(model).residuals.shape
         torch.Size([12])
     """
+    exact: Any = model.model if isinstance(model, FastMarginals) else model
+    is_conditioned = getattr(exact, "is_conditioned", False)
+    known = isinstance(exact, MeanVarianceGP | SingleTaskGP) and exact.num_outputs == 1
+    if not known or is_conditioned:
+        raise UnsupportedError(
+            "Expected a `MeanVarianceGP` or a `SingleTaskGP` of one outcome, and its own data. Got "
+            f"{type(exact).__name__}{', conditioned on further data' * is_conditioned}."
+        )
+    model = exact
     with torch.no_grad():
         return _of_repeats(model) if isinstance(model, MeanVarianceGP) else _of_readings(model)
 

@@ -5,7 +5,7 @@ import importlib.util
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, get_args, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -15,7 +15,7 @@ from botorch.models.transforms import Standardize
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import as_tensor, check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
@@ -112,7 +112,8 @@ class PseudoData:
         num_restarts: Starts in addition to the starts of `fit_pseudo_data`.
 
     Raises:
-        ValueError: If a number is out of its range.
+        BotorchTensorDimensionError: If the bounds have another shape.
+        ValueError: If a number is out of its range, or `points` unknown.
     """
 
     bounds: Tensor | None = None
@@ -125,6 +126,10 @@ class PseudoData:
         check_counts(0, num_restarts=self.num_restarts)
         if self.num_pseudo is not None:
             check_counts(num_pseudo=self.num_pseudo)
+        if self.points not in get_args(Design):
+            raise ValueError(f"Expected `points` in {get_args(Design)}. Got {self.points!r}.")
+        if self.bounds is not None:
+            check_bounds(as_floating(self.bounds, "bounds"))
 
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
@@ -171,12 +176,18 @@ class FullyBayesian:
     Raises:
         ImportError: When called, if NumPyro is not installed.
         UnsupportedError: When called, if the model has several replicates.
+        ValueError: If a number is below 1, or `warmup_steps` negative.
     """
 
     warmup_steps: int = 200
     num_samples: int = 10
     thinning: int = 1
     max_tree_depth: int = 6
+
+    def __post_init__(self) -> None:
+        check_counts(0, warmup_steps=self.warmup_steps)
+        check_counts(num_samples=self.num_samples, thinning=self.thinning)
+        check_counts(max_tree_depth=self.max_tree_depth)
 
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None

@@ -198,8 +198,7 @@ def fit_pseudo_data(
     r"""Fit the hyperparameters to pseudo-data, Eq. (2) of [Ha2023uhe]_, in place.
 
     It maximises `PseudoDataMarginalLogLikelihood` as `fit_exact_gp` maximises the ordinary
-    likelihood, for the same models and with the same arguments. The two processes of a
-    `MeanVarianceGP` go through its `fit_processes`.
+    likelihood, for the same models and with the same arguments, except `MeanVarianceGP`.
 
     Args:
         model: The model. Its current hyperparameters are the first start.

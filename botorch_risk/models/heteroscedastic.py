@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.model import FantasizeMixin, Model
 from botorch.models.transforms.input import InputTransform
@@ -27,7 +27,7 @@ from gpytorch.means import Mean
 from gpytorch.models import GP
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
@@ -139,7 +139,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             mean_module: Prior mean of the mean process; constant if omitted.
             outcome_transform: A LINEAR transform of the outcome for the mean process (the noise
                 follows it squared); `Standardize` if omitted, `None` for none.
-            input_transform: Applied to the inputs; each process owns and learns a copy.
+            input_transform: Applied to the inputs; the noise process owns and learns a copy.
             variance_link: `"log"` models the logarithm of the noise variance, whose
                 observation noise is known exactly for Gaussian repeats; `"identity"` models
                 the variance itself, as the paper does. The default is better calibrated
@@ -271,10 +271,15 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         return self.noise.model
 
     @property
-    def num_repeats(self) -> int:
-        r"""The median number of repeats per row, assumed for later rows."""
-        counts = self.train_counts[self.train_counts > 0]
-        return int(counts.median()) if counts.numel() else 1
+    def num_repeats(self) -> int | Tensor:
+        r"""The median number of repeats per row, assumed for later rows.
+
+        Of a batch, the medians of its replicates, `batch_shape x 1 x 1`.
+        """
+        counts = self.train_counts
+        repeated = counts.masked_fill(counts == 0, torch.nan)
+        median = repeated.nanmedian(dim=-2, keepdim=True).values.nan_to_num(nan=1.0)
+        return median if self.batch_shape else int(median)
 
     def forward(self, X: Tensor) -> MultivariateNormal:
         self._require_noise()
@@ -349,7 +354,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         """
         return self.noise.bounds(X, beta)
 
-    def noise_of_means(self, X: Tensor, num_repeats: Tensor | int) -> Tensor:
+    def noise_of_means(self, X: Tensor, num_repeats: Tensor | int | None = None) -> Tensor:
         r"""The cautious noise variance of a mean of repeats, Eq. (16), as the mean process uses it.
 
         It is at least 1e-8 of the variance of the outcomes in double precision, and 1e-4 in single
@@ -357,15 +362,22 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
         Args:
             X: `batch_shape x n x d` inputs.
-            num_repeats: The number of repeats, broadcastable to `batch_shape x n x 1`.
+            num_repeats: The number of repeats, broadcastable to `batch_shape x n x 1`;
+                `self.num_repeats` if omitted.
 
         Returns:
             `batch_shape x n x 1` variances, > 0.
 
         Raises:
-            ValueError: If the upper bound of the noise is not positive and no floor is set.
+            BotorchTensorDimensionError: If the numbers have another shape.
+            ValueError: If a number is not whole or below 1, or if the upper bound of the noise is
+                not positive and no floor is set.
         """
-        noise = self.noise.of_means(X, num_repeats, self.noise_beta)
+        X = checked_points(X, self)
+        return self._noise_of_means(X, self._counts(num_repeats, X))
+
+    def _noise_of_means(self, X: Tensor, counts: Tensor) -> Tensor:
+        noise = self.noise.of_means(X, counts, self.noise_beta)
         return torch.maximum(noise, fixed_noise.least_noise(self.mean_model))
 
     def condition_on_observations(
@@ -391,16 +403,25 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             noise: `... x n' x 1` variances of the means in the units of the transformed outcome,
                 as BoTorch passes them when it fantasizes; Eq. (16) if omitted.
             kwargs: Passed on to the mean process.
+
+        Raises:
+            BotorchTensorDimensionError: If a shape does not match.
+            InputDataError: If an input or a mean is not finite.
+            ValueError: If a number of repeats is not whole or below 1.
         """
         self._require_noise()
+        X, Y = checked_points(X, self), as_floating(Y, "Y")
         counts = self._counts(num_repeats, X)
         if noise is None:
-            noise = fixed_noise.transform_variance(self.mean_model, self.noise_of_means(X, counts))
+            if not bool(X.isfinite().all() & Y.isfinite().all()):
+                raise InputDataError("Expected `X` and `Y` to be finite. Got NaN or infinity.")
+            noise = self._noise_of_means(X, counts)
+            noise = fixed_noise.transform_variance(self.mean_model, noise)
         process = self.noise
         if variances is not None:
             process = self.noise.conditioned(X, counts.expand_as(variances), variances)
         noise = fixed_noise.raised(noise)
-        mean_model = fixed_noise.condition(self.mean_model, X, Y, noise=noise, **kwargs)
+        mean_model = fixed_noise.condition(self.mean_model, X, Y.to(X), noise=noise, **kwargs)
         return self._with_processes(mean_model, process)
 
     def condition_on_pending(self, X: Tensor, num_repeats: int | Tensor | None = None) -> Self:
@@ -409,6 +430,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         Means stay where they are and standard deviations shrink: the hallucinated
         observations of batch UCB.
         """
+        X = checked_points(X, self)
         counts = self._counts(num_repeats, X)
         with torch.no_grad():
             repeated = bool((counts > 1).any())
@@ -434,6 +456,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             num_repeats: Repeats of each fantasy; `self.num_repeats` if omitted.
             kwargs: Passed on to `condition_on_observations`.
         """
+        X = checked_points(X, self)
         if observation_noise is None and X.shape[-2] == 0:
             observation_noise = X.new_ones(*self.batch_shape, 1, 1)
         elif observation_noise is None:
@@ -443,9 +466,18 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         return super().fantasize(X, sampler, observation_noise=observation_noise, **kwargs)
 
     def _counts(self, num_repeats: int | Tensor | None, X: Tensor) -> Tensor:
-        counts = torch.as_tensor(self.num_repeats if num_repeats is None else num_repeats).to(X)
-        if not bool((counts >= 1).all()):
-            raise ValueError(f"Expected `num_repeats` >= 1. Got {num_repeats}.")
+        r"""The numbers of repeats at X: one, or one for each row."""
+        if num_repeats is None:
+            return torch.as_tensor(self.num_repeats).to(X)
+        counts = as_floating(num_repeats, "num_repeats").to(X)
+        if not bool(((counts >= 1) & (counts == counts.round())).all()):
+            raise ValueError(f"Expected whole numbers `num_repeats` >= 1. Got {num_repeats}.")
+        shape = counts.shape[-2:]
+        if counts.numel() > 1 and (len(shape) < 2 or shape not in ((1, 1), (X.shape[-2], 1))):
+            raise BotorchTensorDimensionError(
+                "Expected `num_repeats` to be a number, or to have the shape `... x n x 1` with "
+                f"n = {X.shape[-2]}. Got {tuple(counts.shape)}."
+            )
         return counts
 
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
@@ -520,6 +552,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         The training data stay those that the model was built with, as in BoTorch. With the same
         data, the posterior is restored exactly.
         """
+        self._require_own_data()
         parts = fixed_noise.split_state(state_dict, ("mean_model", "noise"), strict)
         options = {"strict": strict, "keep_transforms": keep_transforms, "assign": assign}
         self.noise.load(parts["noise"], **options)
@@ -528,7 +561,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
     def _require_noise(self) -> None:
         if not self._is_noise_current:
-            self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+            self._noise_of_means(self.train_X, self.train_counts.clamp_min(1))
 
 
 def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:

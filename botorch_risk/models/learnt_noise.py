@@ -106,6 +106,11 @@ class LearntNoise(NoiseProcess):
             noise = sampling.noise(data.typical.expand_as(data.counts), data.counts)
             targets, noise, sets_scale = data.on(sampling.link, noise)
         if noise is None and not bool(data.informs.all()):
+            if outcomes.known_variances:
+                raise UnsupportedError(
+                    "Expected the noise variance of every row of every replicate. Got rows without "
+                    "a reading; fit these replicates one by one."
+                )
             raise UnsupportedError(
                 "Expected repeats in the same rows of every replicate if one noise level of "
                 "the sample variances is inferred. Use the log link, or another noise."

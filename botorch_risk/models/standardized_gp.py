@@ -10,7 +10,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import input as transforms
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_bounds
 from botorch_risk.models.variance_links import StandardDeviationScale
 
 
@@ -94,6 +94,10 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms
         tensor([[0.2500, 0.0000, 1.0000, 0.0000]])
     """
     bounds = as_floating(bounds, "bounds")
+    check_bounds(bounds, may_be_equal=True)
+    d = bounds.shape[-1]
+    if missing := [column for column in categories if not -d <= column < d]:
+        raise InputDataError(f"Expected categories among {d} columns. Got {missing}.")
     if not categories:
         return transforms.Normalize(bounds.shape[-1], bounds=bounds)
     values: dict[int, Tensor] = {}

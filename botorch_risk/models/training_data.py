@@ -101,12 +101,23 @@ def _warn_of_copies(copies: Tensor, rows: Tensor) -> None:
 
 def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[str, Any]:
     r"""The implementation of `MeanVarianceGP.construct_inputs`."""
+    if counts is not None and data.Yvar is None:
+        raise InputDataError(
+            "Expected `Yvar`, the squared standard errors of the means, with `counts`. Got a "
+            "dataset without it."
+        )
     if counts is None:
         counts = getattr(data, "counts", None)
     if data.Yvar is None:
         return {"train_X": data.X, "train_Y": data.Y}
     if counts is None:
         return {"train_X": data.X, "train_Y": data.Y, "train_Yvar": data.Yvar}
+    counts = as_floating(counts, "counts").to(data.Y)
+    if counts.shape != data.Y.shape:
+        raise BotorchTensorDimensionError(
+            f"Expected `counts` to have the shape {tuple(data.Y.shape)} of the means. "
+            f"Got {tuple(counts.shape)}."
+        )
     variances = (data.Yvar * counts).masked_fill(counts == 1, 0.0)
     outcomes = RepeatedOutcomes.from_summary(data.Y, variances, counts)
     return {"train_X": data.X, "train_Y": outcomes}

@@ -12,6 +12,7 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     as_nonnegative,
+    keep_unregistered,
     map_replicates,
 )
 from botorch_risk.arguments import check_counts, check_positive
@@ -86,6 +87,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     """
 
     num_repeats: Tensor
+    _states: Sequence[Any]
 
     def __init__(
         self,
@@ -117,6 +119,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
 
     def _condition(self, X_pending: Tensor | None) -> RankOneGain:
         model: Any = self.model
+        processes = model.mean_marginals, model.noise.marginals
+        keep_unregistered(self, "_states", [each.current_cache().state for each in processes])
         if X_pending is not None:
             model = model.condition_on_pending(X_pending)
         return RankOneGain.of(model, self.risk_aversion, self.num_compared)
@@ -201,6 +205,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         start = self.moving_cost if counts is None else self.returning_cost
         counts = X.new_zeros(()) if counts is None else counts
         steps = self.num_repeats.tolist() if steps is None else steps
+        if not all(state.is_current() for state in self._states):  # after another fit
+            self.set_X_pending(self.X_pending)
         gains = self._conditioned.log_gains(X, steps, counts, tails)
         return gains - (start + X.new_tensor(steps) * self.reading_cost).log()
 

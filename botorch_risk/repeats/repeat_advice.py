@@ -1,13 +1,14 @@
 r"""Advice on repeats: where they are worth their cost, and how many."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
 from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_tensor, check_counts
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.posterior.t_batch import as_points
 
@@ -64,7 +65,8 @@ def repeat_advice(
         max_repeats: The largest number considered, at least 2.
 
     Raises:
-        UnsupportedError: If the model does not learn its noise.
+        BotorchTensorDimensionError: If a weight or cost is neither one number nor one per point.
+        UnsupportedError: If the model is no mean-variance model.
         ValueError: If a weight or cost is negative, or `max_repeats` is below 2.
 
     Example:
@@ -79,7 +81,7 @@ def repeat_advice(
     check_counts(2, max_repeats=max_repeats)
     X = as_points(X, model)
     alpha, cost = (
-        as_nonnegative(name, value).to(X)
+        _of_points(name, value, X)
         for name, value in (("risk_aversion", risk_aversion), ("setup_cost", setup_cost))
     )
     sqrt_beta = as_nonnegative("beta", beta).to(X).sqrt()
@@ -99,3 +101,18 @@ def repeat_advice(
                 rates.append((initial - width) / (cost + k))
     rate, best = torch.stack(rates).max(dim=0)
     return RepeatAdvice(num_repeats=best + 1, rate=rate)
+
+
+def _of_points(name: str, value: Any, X: Tensor) -> Tensor:
+    r"""A number >= 0 for all points `batch_shape x m x d`, or one for each."""
+    numbers = as_nonnegative(name, as_tensor(name, value)).to(X)
+    shape = X.shape[:-1]
+    if numbers.dim() > len(shape) or any(
+        size not in (1, wanted)
+        for size, wanted in zip(reversed(numbers.shape), reversed(shape), strict=False)
+    ):
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to be a number, or to have the shape {tuple(shape)} of the points. "
+            f"Got {tuple(numbers.shape)}."
+        )
+    return numbers

@@ -58,7 +58,7 @@ class Factors:
             return rows
         if hasattr(rows, "columns") and hasattr(rows, "index"):
             names = tuple(rows.index)
-            columns = [_column(rows[each].to_numpy(), name) for each in rows.columns]
+            columns = [_column_of_frame(rows.iloc[:, i], name) for i in range(rows.shape[1])]
         elif isinstance(rows, Tensor | np.ndarray):
             numbers = as_floating(rows, name).double()
             if numbers.dim() != 2:
@@ -66,9 +66,16 @@ class Factors:
                     f"Expected `{name}` to have shape `n x d`. Got {tuple(numbers.shape)}."
                 )
             names = tuple(range(len(numbers)))
-            columns = [_column(each.numpy(), name) for each in numbers.cpu().unbind(dim=-1)]
+            columns = [
+                _column(each.numpy(), name) for each in numbers.detach().cpu().unbind(dim=-1)
+            ]
         elif isinstance(rows, Sequence) and not isinstance(rows, str):
             names = tuple(rows)
+            if not all(isinstance(each, Hashable) for each in names):
+                raise TypeError(
+                    f"Expected `{name}` to be a DataFrame, a tensor `n x d` or a list of names. "
+                    f"Got a list of {type(names[0]).__name__}."
+                )
             columns = [_categories(each) for each in _entries(names, name)]
         else:
             raise TypeError(
@@ -147,6 +154,12 @@ def _entries(names: tuple[Hashable, ...], name: str) -> list[tuple[Any, ...]]:
     return list(zip(*names, strict=True))
 
 
+def _column_of_frame(column: Any, name: str) -> Tensor:
+    if column.dtype == "category":  # of numbers too
+        return _categories(column.tolist())
+    return _column(column.to_numpy(), name)
+
+
 def _column(values: np.ndarray, name: str) -> Tensor:
     r"""The coordinates of one column: one for numbers, or one for each value of a category."""
     if values.dtype.kind not in "iuf":
@@ -159,11 +172,18 @@ def _column(values: np.ndarray, name: str) -> Tensor:
 
 
 def _categories(values: Sequence[Any]) -> Tensor:
-    if any(each is None or each != each for each in values):  # NaN is not itself
+    if any(map(_is_missing, values)):
         raise InputDataError(f"Expected no missing category. Got {list(values)}.")
     codes = {each: code for code, each in enumerate(dict.fromkeys(values))}
     one_hot = torch.eye(max(2, len(codes)), dtype=torch.double)  # one column is a number
     return one_hot[[codes[each] for each in values]]
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)  # NaN is not itself
+    except TypeError:  # of `pandas.NA`, which compares with nothing
+        return True
 
 
 def _distances(coordinates: Tensor, num_numbers: int) -> Tensor:

@@ -20,9 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.matrices import inverse_of_factored
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.tables.factors import Factors
@@ -43,6 +45,11 @@ class TableReadings:
         pairs: `R x n` pairs, `condition * n_w + context`.
         Y: `R x n` outcomes.
         noise_share: The share, in [0, 1], of a pair's own variance that is noise.
+
+    Raises:
+        BotorchTensorDimensionError: If pairs and outcomes have different shapes.
+        InputDataError: If a pair does not exist, or an outcome is not finite.
+        ValueError: If `noise_share` is not in [0, 1].
     """
 
     conditions: Factors
@@ -52,6 +59,23 @@ class TableReadings:
     noise_share: float = 0.1
 
     def __post_init__(self) -> None:
+        Y, pairs = as_floating(self.Y, "Y").double(), as_tensor("pairs", self.pairs)
+        if pairs.dim() != 2 or pairs.shape != Y.shape:
+            raise BotorchTensorDimensionError(
+                "Expected `pairs` and `Y` to have one shape `R x n`. "
+                f"Got {tuple(pairs.shape)} and {tuple(Y.shape)}."
+            )
+        number = len(self.conditions) * len(self.contexts)
+        exist = (pairs >= 0) & (pairs < number)
+        if pairs.is_floating_point() or not bool((exist & Y.isfinite()).all()):
+            raise InputDataError(
+                f"Expected `pairs` to be whole numbers from 0 to {number - 1}, and `Y` to be "
+                "finite. Got others."
+            )
+        if not 0 <= self.noise_share <= 1:
+            raise ValueError(f"Expected `noise_share` in [0, 1]. Got {self.noise_share}.")
+        object.__setattr__(self, "Y", Y)
+        object.__setattr__(self, "pairs", pairs.to(Y.device))
         for name in ("conditions", "contexts"):
             object.__setattr__(self, name, getattr(self, name).to(self.Y.device))
 

@@ -1,8 +1,11 @@
 r"""Calibration and coverage of predictions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import SingleTaskGP
 from botorch.settings import validate_input_scaling
 from gpytorch.kernels import RBFKernel
@@ -161,3 +164,41 @@ def test_without_sample_variances() -> None:
 def test_levels_are_probabilities(level: float) -> None:
     with pytest.raises(ValueError, match=rf"`levels` within \(0, 1\). Got \[{level}\]"):
         coverage(check_of(torch.tensor([0.1])), levels=[level])
+
+
+def test_values_may_have_a_column_and_no_other_shape() -> None:
+    model = model_of(2)
+    options = {"seeds": [0, 1], "num_points": 20}
+
+    def column(X: Tensor) -> Tensor:
+        return waves(X).unsqueeze(-1)
+
+    def noise(X: Tensor) -> Tensor:
+        return 0.01 + 0.01 * X[..., :1]
+
+    found = calibration(model, column, BOUNDS, noise_variance=noise, **options)
+    expected = calibration(
+        model, waves, BOUNDS, noise_variance=lambda X: noise(X).squeeze(-1), **options
+    )
+    for one, other in zip(found, expected, strict=True):
+        if other is not None:
+            torch.testing.assert_close(one, other)
+    for name, values in (("function", {}), ("noise_variance", {"noise_variance": lambda X: X})):
+        function = waves if values else lambda X: X
+        with pytest.raises(BotorchTensorDimensionError, match=f"Expected `{name}` to map points"):
+            calibration(model, function, BOUNDS, **values, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"seeds": 0}, "seeds"),
+        ({"seeds": [0, 1, 2]}, "seeds"),
+        ({"bounds": BOUNDS.flip(0)}, "bounds"),
+        ({"bounds": torch.cat([BOUNDS, BOUNDS[1:]])}, "bounds"),
+    ],
+)
+def test_seeds_and_bounds_are_checked(arguments: dict[str, Any], match: str) -> None:
+    given = {"bounds": BOUNDS, "seeds": [0, 1], **arguments}
+    with pytest.raises((ValueError, BotorchTensorDimensionError), match=match):
+        calibration(model_of(2), waves, **given)

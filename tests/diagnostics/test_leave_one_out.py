@@ -6,7 +6,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms import Log, Normalize
 from botorch.models.transforms.input import InputPerturbation
 from botorch.settings import validate_input_scaling
@@ -17,6 +17,7 @@ from torch import Tensor
 from botorch_risk.diagnostics import leave_one_out, plot_leave_one_out, verdict
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models.fast_marginals import FastMarginals
 from botorch_risk.models.repeats import RepeatedOutcomes
 
 
@@ -243,3 +244,18 @@ def test_refuses_transforms_that_are_not_linear() -> None:
         model = SingleTaskGP(X, X.exp(), outcome_transform=Log())
     with pytest.raises(UnsupportedError, match=r"linear outcome transform.*Got Log"):
         leave_one_out(model)
+
+
+def test_refuses_models_of_other_data() -> None:
+    X, Y = data()
+    model, new = MeanVarianceGP(X, Y), torch.rand(2, X.shape[-1], dtype=X.dtype)
+    single = SingleTaskGP(X, Y[:, :1])
+    view = leave_one_out(FastMarginals(single))
+    torch.testing.assert_close(view.residuals, leave_one_out(single).residuals)
+    for other in (
+        model.condition_on_pending(new),
+        SingleTaskGP(X, Y[:, :2]),
+        ModelListGP(single, single),
+    ):
+        with pytest.raises(UnsupportedError, match="of one outcome, and its own data"):
+            leave_one_out(other)

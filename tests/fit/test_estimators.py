@@ -3,6 +3,7 @@ r"""Estimators of hyperparameters, and what fits report."""
 import sys
 import types
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import botorch.fit
@@ -180,3 +181,17 @@ def test_both_losses_side_by_side(batch_shape: tuple[int, ...]) -> None:
     lengthscale = model.covar_module.lengthscale.detach().squeeze(-2)
     torch.testing.assert_close(table["lengthscale"].pseudo_data, lengthscale)
     assert (table["lengthscale"].ordinary != lengthscale).all()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: PseudoData(points="halton"),  # type: ignore[arg-type]
+        lambda: PseudoData(bounds=torch.tensor([[1.0], [0.0]])),
+        lambda: FullyBayesian(warmup_steps=-1),
+        lambda: FullyBayesian(num_samples=0),
+    ],
+)
+def test_options_are_checked_before_anything_is_measured(build: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="Expected"):
+        build()

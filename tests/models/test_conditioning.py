@@ -3,12 +3,13 @@ r"""Training data in any form, and models that are conditioned on more of it."""
 import pytest
 import torch
 from botorch.acquisition import qKnowledgeGradient
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.models.hallucination import condition_on_mean
@@ -158,6 +159,69 @@ def test_a_mean_variance_model_conditions_both_processes():
     assert torch.equal(ours.noise_posterior(test_X).variance, own.noise_posterior(test_X).variance)
 
 
+def test_pending_points_have_the_usual_repeats_of_their_replicate():
+    X, Y = repeats(batch_shape=(2,))
+    Y[0, :, 2:] = torch.nan
+    together = MeanVarianceGP(X, Y)
+    new, at = points(2, 1), points(2, 4)
+    for r in range(2):
+        alone = MeanVarianceGP(X[r], Y[r])
+        expected = alone.condition_on_pending(new[r]).posterior(at[r])
+        found = together.condition_on_pending(new).posterior(at)
+        torch.testing.assert_close(found.variance[r], expected.variance, rtol=1e-6, atol=1e-9)
+        noise = together.noise_of_means(at)[r]
+        torch.testing.assert_close(noise, alone.noise_of_means(at[r]), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("counts", "error", "match"),
+    [
+        (0, ValueError, "whole numbers `num_repeats` >= 1"),
+        (1.5, ValueError, "whole numbers `num_repeats` >= 1"),
+        ([2, 3, 4], BotorchTensorDimensionError, r"shape `... x n x 1` with n = 3"),
+        (torch.ones(2, 1), BotorchTensorDimensionError, r"shape `... x n x 1` with n = 3"),
+    ],
+)
+def test_numbers_of_repeats_are_whole_and_of_rows(counts, error, match):
+    model, X = small_model(), points(3)
+    calls = [
+        lambda: model.noise_of_means(X, counts),
+        lambda: model.condition_on_pending(X, counts),
+        lambda: model.condition_on_observations(X, torch.zeros(3, 1, dtype=X.dtype), counts),
+    ]
+    for call in calls:
+        with pytest.raises(error, match=match):
+            call()
+    each = model.noise_of_means(X, [[2], [3], [4]])
+    expected = torch.stack([model.noise_of_means(X, k)[i] for i, k in enumerate((2, 3, 4))])
+    torch.testing.assert_close(each, expected)
+
+
+def test_new_rows_come_in_every_form_and_are_finite():
+    model, X = small_model(), points(3)
+    Y = X.sum(dim=-1, keepdim=True)
+    for form in (Tensor.tolist, Tensor.numpy, Tensor.float):
+        found = model.condition_on_observations(form(X), form(Y), 2).posterior(X).mean
+        expected = model.condition_on_observations(X, Y, 2).posterior(X).mean
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        pending = model.condition_on_pending(form(X)).posterior(X).variance
+        expected = model.condition_on_pending(X).posterior(X).variance
+        torch.testing.assert_close(pending, expected, rtol=1e-4, atol=1e-6)
+    for bad in ((X, Y * torch.nan), (X / 0, Y)):
+        with pytest.raises(InputDataError, match="`X` and `Y` to be finite"):
+            model.condition_on_observations(*bad, 2)
+
+
+def test_a_conditioned_model_refuses_a_state_before_it_changes():
+    model, other, X = small_model(), small_model(), points(3)
+    fit(other)
+    conditioned = model.condition_on_pending(points(2))
+    before = conditioned.predicted_noise(X)
+    with pytest.raises(UnsupportedError):
+        conditioned.load_state_dict(other.state_dict())
+    assert torch.equal(conditioned.predicted_noise(X), before)
+
+
 def test_pending_points_have_the_columns_of_the_model():
     with pytest.raises(BotorchTensorDimensionError, match="`X_pending` to have the 2 columns"):
         condition_on_mean(small_model(), torch.rand(3, 1, dtype=torch.double))
@@ -213,6 +277,11 @@ def test_inputs_are_constructed_from_datasets():
     assert_same(own_noise, expected, points(4))
     inputs = MeanVarianceGP.construct_inputs(dataset, counts=torch.full_like(means, 4))
     assert_same(raw, MeanVarianceGP(**inputs), points(4))
+    with pytest.raises(BotorchTensorDimensionError, match="`counts` to have the shape"):
+        MeanVarianceGP.construct_inputs(dataset, counts=torch.full((10,), 4.0))
+    without = SupervisedDataset(X, means, outcome_names=["y"], **names)
+    with pytest.raises(InputDataError, match="Expected `Yvar`"):
+        MeanVarianceGP.construct_inputs(without, counts=torch.full_like(means, 4))
 
 
 @pytest.mark.parametrize("options", [{}, IDENTITY])

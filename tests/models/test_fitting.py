@@ -197,9 +197,11 @@ def test_a_replicate_in_a_batch_is_the_replicate_alone(pattern, options):
 
 def test_the_typical_number_of_repeats_is_that_of_rows_with_outcomes():
     Y = torch.randn(3, 6, 4, dtype=torch.double)
-    Y[1:] = torch.nan
+    Y[1, :4], Y[2, :, 3:] = torch.nan, torch.nan
     outcomes = RepeatedOutcomes.from_repeats(Y, allow_missing=True)
-    assert MeanVarianceGP(torch.rand(3, 6, 1, dtype=torch.double), outcomes).num_repeats == 4
+    model = MeanVarianceGP(torch.rand(3, 6, 1, dtype=torch.double), outcomes)
+    assert model.num_repeats.shape == (3, 1, 1)
+    assert model.num_repeats.flatten().tolist() == [4, 4, 3]
 
 
 def test_transforms_that_learn_from_fillers_are_refused():

@@ -193,3 +193,18 @@ def test_bounds_that_are_no_categories(bounds: list[float]) -> None:
     box = torch.stack([BOUNDS[:, 0], torch.tensor(bounds).double()], dim=-1)
     with pytest.raises(InputDataError, match="Expected whole bounds of the category in column 1"):
         one_hot_inputs(box, [1])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "categories", "match"),
+    [
+        ([[0.0, 5.0], [5.0, 1.0]], [], "bounds"),
+        ([[0.0], [1.0], [2.0]], [], "bounds"),
+        ([[0.0, 0.0], [1.0, 2.0]], [2], "categories among 2 columns"),
+    ],
+)
+def test_boxes_and_columns_are_checked(
+    bounds: list[list[float]], categories: list[int], match: str
+) -> None:
+    with pytest.raises((ValueError, BotorchTensorDimensionError, InputDataError), match=match):
+        one_hot_inputs(torch.tensor(bounds), categories)

@@ -188,3 +188,13 @@ def test_is_smooth_and_finite_where_its_two_forms_meet(dtype: torch.dtype) -> No
     torch.testing.assert_close(found.detach().double(), series, rtol=1e-6, atol=1e-3)
     (slope,) = torch.autograd.grad(found.sum(), u)
     torch.testing.assert_close(slope.double(), -far - 2 / far, rtol=1e-3, atol=0)
+
+
+def test_rates_follow_another_fit_of_the_model() -> None:
+    model, X = mean_variance_gp(DATA), torch.rand(3, 2, dtype=torch.double)
+    acqf = LogRiskAverseKnowledgeGradient(model, X_pending=X[:1])
+    before = acqf.evaluate(X)
+    model.fit_processes()
+    expected = LogRiskAverseKnowledgeGradient(model, X_pending=X[:1]).evaluate(X)
+    torch.testing.assert_close(acqf.evaluate(X), expected)
+    assert not torch.allclose(expected, before)

@@ -2,7 +2,7 @@ r"""Where to read next and how often."""
 
 import pytest
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
 
 from botorch_risk.models import MeanVarianceGP
@@ -100,3 +100,14 @@ def test_bad_input_of_advice() -> None:
         repeat_advice(model, data.X, setup_cost=-1.0)
     with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):
         repeat_advice(SingleTaskGP(data.X, data.Y[:, :1]), data.X)  # type: ignore[arg-type]
+
+
+def test_costs_of_advice_are_one_number_or_one_for_each_point() -> None:
+    model = mean_variance_gp(repeated_data())
+    X = torch.rand(2, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    both = repeat_advice(model, X, setup_cost=[1.0, 2.0]).num_repeats
+    alone = [repeat_advice(model, X[i : i + 1], setup_cost=1.0 + i).num_repeats for i in range(2)]
+    assert torch.equal(both, torch.cat(alone))
+    for name in ("setup_cost", "risk_aversion"):
+        with pytest.raises(BotorchTensorDimensionError, match=f"`{name}` to be a number, or"):
+            repeat_advice(model, X, **{name: torch.tensor([[1.0], [2.0]])})

@@ -76,3 +76,17 @@ def test_bad_distances() -> None:
     for distances in (far.triu(), 1 + far, far * torch.nan, -far, no_points):
         with pytest.raises(InputDataError, match=r"Expected squared distances of points"):
             Factors.with_distances("abc", distances)
+
+
+def test_categories_may_be_numbers() -> None:
+    lots = pd.DataFrame({"lot": pd.Categorical([1, 2, 3])})
+    assert Factors.of(lots).distances[0].tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    twice = pd.DataFrame([[1.0, 5.0], [2.0, 7.0], [4.0, 9.0]], columns=["T", "T"])
+    expected = Factors.of(torch.tensor(twice.to_numpy()))
+    torch.testing.assert_close(Factors.of(twice).distances, expected.distances)
+    with pytest.raises(InputDataError, match="no missing category"):
+        Factors.of(pd.DataFrame({"lot": ["a", pd.NA, "b"]}, dtype=object))
+    with pytest.raises(TypeError, match="Got a list of list"):
+        Factors.of([[1.0, 2.0], [3.0, 4.0]])
+    numbers = torch.rand(3, 2, requires_grad=True)
+    assert not Factors.of(numbers).distances.requires_grad

@@ -1,8 +1,11 @@
 r"""The process of a table is the one that BoTorch's kernels make, and its fit the maximum."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import RBFKernel
 from scipy.stats import multivariate_normal, norm
@@ -78,3 +81,22 @@ def test_constant_outcomes_are_fitted_and_units_do_not_matter() -> None:
     assert fit_table(constant).theta.isfinite().all()
     scaled = TableReadings(CONDITIONS, CONTEXTS, data.pairs, 1e3 * data.Y - 7)
     torch.testing.assert_close(fit_table(scaled).theta, fit_table(data).theta, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"pairs": [[0, 1, 99]]}, InputDataError, "`pairs` to be whole numbers from 0 to"),
+        ({"pairs": [[0, -1, 3]]}, InputDataError, "`pairs` to be whole numbers from 0 to"),
+        ({"pairs": [[0.0, 1.0, 2.0]]}, InputDataError, "`pairs` to be whole numbers from 0 to"),
+        ({"Y": [[1.0, float("nan"), 3.0]]}, InputDataError, "`Y` to be finite"),
+        ({"Y": [[1.0, 2.0]]}, BotorchTensorDimensionError, "one shape `R x n`"),
+        ({"noise_share": 3.0}, ValueError, r"`noise_share` in \[0, 1\]"),
+    ],
+)
+def test_readings_are_checked(changes: dict[str, Any], error: type[Exception], match: str) -> None:
+    given = {"pairs": np.array([[0, 1, 3]]), "Y": [[1.0, 2.0, 3.0]]}
+    readings = TableReadings(CONDITIONS, CONTEXTS, **given)  # type: ignore[arg-type]
+    assert (readings.Y.dtype, readings.pairs.tolist()) == (torch.double, [[0, 1, 3]])
+    with pytest.raises(error, match=match):
+        TableReadings(CONDITIONS, CONTEXTS, **{**given, **changes})  # type: ignore[arg-type]
