@@ -12,7 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_counts
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import as_seeds, generators
 
 
 @dataclass(frozen=True)
@@ -88,21 +88,26 @@ class Exp3:
 
         Raises:
             BotorchTensorDimensionError: If a shape does not fit the weights.
-            InputDataError: If a reward that counts is not finite.
+            InputDataError: If an arm does not exist, or a reward that counts is not finite.
             ValueError: If gamma is not positive.
         """
         arms, rewards = as_tensor("arms", arms), as_floating(rewards, "rewards")
         probabilities = as_floating(probabilities, "probabilities")
         rewarded = as_tensor("rewarded", rewarded)
         count, num_arms = self.log_weights.shape
-        shapes = arms.shape, rewards.shape, probabilities.shape
-        if shapes != ((count,), (count,), (count, num_arms)):
-            raise BotorchTensorDimensionError(
-                f"Expected `arms` and `rewards` to have shape `{count}` and `probabilities` "
-                f"`{count} x {num_arms}`. Got {arms.shape=}, {rewards.shape=}, "
-                f"{probabilities.shape=}."
-            )
         counts = torch.ones_like(arms, dtype=torch.bool) if rewarded is None else rewarded
+        shapes = arms.shape, rewards.shape, counts.shape, probabilities.shape
+        if shapes != (*[(count,)] * 3, (count, num_arms)):
+            raise BotorchTensorDimensionError(
+                f"Expected `arms`, `rewards` and `rewarded` to have shape `{count}` and "
+                f"`probabilities` `{count} x {num_arms}`. Got {arms.shape=}, {rewards.shape=}, "
+                f"{counts.shape=}, {probabilities.shape=}."
+            )
+        if arms.is_floating_point() or not bool(((arms >= 0) & (arms < num_arms)).all()):
+            raise InputDataError(
+                f"Expected `arms` to be whole numbers from 0 to {num_arms - 1}. "
+                f"Got {arms.tolist()}."
+            )
         if not rewards[counts].isfinite().all():
             raise InputDataError(
                 f"Expected finite `rewards`, or a mask of those that are. Got {rewards.tolist()}."
@@ -120,10 +125,11 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
     [Ha2023uhe]_.
 
     Raises:
-        ValueError: If a seed is not an integer or is repeated.
+        ValueError: If there is not one integer seed for each replicate, or one is repeated.
     """
     probabilities = as_floating(probabilities, "probabilities")
-    uniform = [torch.rand((), generator=g, dtype=torch.double) for g in generators(seeds, *stream)]
+    of_each = generators(as_seeds(seeds, len(probabilities)), *stream)
+    uniform = [torch.rand((), generator=g, dtype=torch.double) for g in of_each]
     draws = torch.stack(uniform).to(probabilities.device)
     above = draws.unsqueeze(-1) >= probabilities.cumsum(dim=-1)
     return above.sum(dim=-1).clamp_max(probabilities.shape[-1] - 1)  # rounding of the sum

@@ -59,7 +59,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             Default: `beta`.
         penalty: The cost of a violation by one spread, in spreads of the objective.
         objective_outcome: The index of the objective among the model's outcomes, for its spread.
-        X_pending: `batch_shape x n' x d` decisions under evaluation.
+        X_pending: `batch_shape x n' x d` decisions under evaluation; those of `bound` if omitted.
 
     Raises:
         TypeError: If a constraint has the wrong type.
@@ -132,7 +132,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         prices = as_nonnegative("penalty", penalty) * spread / self.spreads
         self.register_buffer("prices", prices)
         self.register_buffer("far", _FAR * spread)
-        self.set_X_pending(X_pending)
+        self.set_X_pending(bound.X_pending if X_pending is None else X_pending)
 
     @property
     def risk_measure(self) -> RiskMeasure:

@@ -1,6 +1,7 @@
 r"""The expected number of decisions that one reading classifies by their risk."""
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from botorch.utils.probability.utils import ndtr
 from torch import Tensor
@@ -91,6 +92,12 @@ class ExpectedClassification(RiskLookahead):
         level = torch.as_tensor(threshold, dtype=torch.double)
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+        of_replicates = level.shape[: len(model.batch_shape)] == model.batch_shape
+        if not level.numel() or (level.dim() and not of_replicates):
+            raise BotorchTensorDimensionError(
+                "Expected `threshold` to be a number, or to have the batch shape of the model, "
+                f"{tuple(model.batch_shape)}, and the number of levels. Got {tuple(level.shape)}."
+            )
         self.register_buffer("threshold", level.to(self.X_compared).clone())
         self.variance_weight = variance_weight
 

@@ -7,7 +7,11 @@ from torch import Tensor
 
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.joint_risk_ucb import JointRiskUpperConfidenceBound
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, per_point
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    per_point,
+    register_buffers,
+)
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
@@ -68,7 +72,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         level = torch.as_tensor(threshold)
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-        self.register_buffer("threshold", level.to(self.bound.beta).clone())
+        register_buffers(self, model, threshold=level.to(self.bound.beta).clone())
         self.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:

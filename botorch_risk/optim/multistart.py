@@ -158,7 +158,14 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
     for column, value in fixed_features.items():
         if not -d <= column < d:
             raise ValueError(f"Expected columns in [0, {d}) in `fixed_features`. Got {column}.")
+        if not bounds[0, column] <= value <= bounds[1, column]:
+            raise ValueError(
+                f"Expected the value of column {column} in `fixed_features` within its bounds, "
+                f"{bounds[:, column].tolist()}. Got {value}."
+            )
         box[:, column] = value
+    if len({column % d for column in fixed_features}) < len(fixed_features):
+        raise ValueError(f"Expected each column of `fixed_features` once. Got {fixed_features}.")
     return box
 
 

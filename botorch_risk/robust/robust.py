@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_risk.constraints.noise_quantile import NoiseQuantileModel
 from botorch_risk.constraints.risk_constraint import (
+    NoiseConstraint,
     NoisyChanceConstraint,
     RiskConstraint,
     check_constraints,
@@ -116,10 +117,16 @@ def robust(
     check_outcomes(objectives, model.num_outputs)
     roles = _objective_roles(objectives, environment, risk_measure)
     for each in constraints:
-        warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
+        if not isinstance(each, NoiseConstraint):  # whose threshold is no outcome
+            warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
         if isinstance(each, RiskConstraint):
             reduction = Reduction(each.outcome, each.distribution, each.risk_measure, each.at_most)
             roles.append((reduction, each))
+        elif not isinstance(each, NoisyChanceConstraint):
+            raise UnsupportedError(
+                "Expected constraints on outcomes, whose samples may meet them: no "
+                f"`NoiseConstraint`, which `ConstrainedUpperConfidenceBound` takes. Got {each!r}."
+            )
         else:
             _check_alone(each, objectives)
             roles.append((None, each))
@@ -174,6 +181,11 @@ def _check_alone(constraint: NoisyChanceConstraint, objectives: Sequence[int]) -
             "Expected a `NoisyChanceConstraint` on an outcome that is not an objective: the two "
             f"would be sampled independently. Got outcome {constraint.outcome} of "
             f"objectives={list(objectives)}."
+        )
+    if constraint.noise_beta is not None:
+        raise UnsupportedError(
+            "Expected a `NoisyChanceConstraint` by the predicted noise, without `noise_beta`: the "
+            f"samples have no bound of the noise. Got {constraint.noise_beta=}."
         )
 
 

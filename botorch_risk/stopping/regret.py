@@ -1,17 +1,23 @@
 r"""Samples of the regret of a recommendation under the posterior."""
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
 from botorch_risk.acquisition.compared_risks import ComparedRisks
-from botorch_risk.arguments import as_floating, check_counts, check_even
+from botorch_risk.arguments import check_counts, check_even
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.posterior.joint_moments import safe_root
-from botorch_risk.posterior.t_batch import check_made_inputs, input_widths
+from botorch_risk.posterior.t_batch import (
+    as_points,
+    check_decisions,
+    check_made_inputs,
+    input_widths,
+)
 from botorch_risk.risk import RiskMeasure
 
 
@@ -50,7 +56,8 @@ def regret_samples(
 
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
-            model.
+            model, or shapes do not match.
+        InputDataError: If a decision is not finite.
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the likelihood is not Gaussian, or the model is one of risks already.
         ValueError: If a number of samples is out of range.
@@ -71,9 +78,19 @@ def regret_samples(
     check_even(num_expected=num_expected)
     refuse_reduced(model)
     environment, measure = parts_of(environment, risk_measure)
-    X = as_floating(X_compared, "X_compared")
-    x = as_floating(x, "x").to(X).unsqueeze(-2)
-    X = torch.cat([x.expand(*X.shape[:-2], 1, x.shape[-1]), X], dim=-2)
+    X, x = as_points(X_compared, model), as_points(x, model).unsqueeze(-2)
+    check_decisions("X_compared", X)
+    check_decisions("x", x)
+    try:
+        batch = torch.broadcast_shapes(x.shape[:-2], X.shape[:-2], model.batch_shape)
+        X = torch.cat([part.expand(*batch, *part.shape[-2:]) for part in (x, X)], dim=-2)
+        X = X.reshape(*model.batch_shape, *X.shape[-2:])
+    except RuntimeError as error:
+        raise BotorchTensorDimensionError(
+            "Expected `x` and `X_compared` to have as many columns and the batch shape of the "
+            f"model, {tuple(model.batch_shape)}, or none. Got {tuple(x.squeeze(-2).shape)}, "
+            f"{tuple(X.shape)}."
+        ) from error
     check_made_inputs(input_widths(model), environment.expand(X)[0].shape[-1])
     compared = ComparedRisks.of(model, environment, measure.bind(environment), X, num_expected)
     covariance = compared.covariance
@@ -82,4 +99,4 @@ def regret_samples(
     numbers = draw_sobol_normal_samples(X.shape[-2], num_samples, X.device, X.dtype, seed=0)
     risks = compared.risk.unsqueeze(-2) + numbers @ root.mT  # B x S x (1 + P)
     regret = risks.amax(dim=-1) - risks[..., 0]
-    return regret.reshape(*X.shape[:-2], num_samples)
+    return regret.reshape(*batch, num_samples)

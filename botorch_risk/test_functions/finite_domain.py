@@ -58,7 +58,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
             raise InputDataError(
                 f"Expected distinct points. Got {len(domain.unique(dim=0))} among {len(domain)}."
             )
-        self.noise_variances = (noise,) if isinstance(noise, float | int) else tuple(noise)
+        self.noise_variances = tuple(as_floating(noise, "noise").double().flatten().tolist())
         if not self.noise_variances or not all(0 <= v < math.inf for v in self.noise_variances):
             raise ValueError(f"Expected finite noise variances >= 0. Got {noise=}.")
         d = domain.shape[-1]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_positive
 from botorch_risk.projected_bfgs import minimize_rows
-from botorch_risk.seeding import as_seeds, generators
+from botorch_risk.seeding import as_seeds, generators, is_one_seed
 from botorch_risk.test_functions.finite_domain import FiniteDomainProblem, unit_grid
 
 LENGTHSCALE = 0.1
@@ -54,7 +54,7 @@ class GaussianProcessSample(FiniteDomainProblem):
             for generator in generators(seeds, "gaussian process sample")
         ]
         values = torch.stack(draws).flatten(start_dim=1)  # R x |D|
-        super().__init__(unit_grid(side), values[0] if isinstance(seeds, int) else values, noise)
+        super().__init__(unit_grid(side), values[0] if is_one_seed(seeds) else values, noise)
 
 
 class PosteriorMeanFunctions:

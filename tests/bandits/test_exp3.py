@@ -153,3 +153,22 @@ def test_without_reward_or_outcomes_there_is_no_number() -> None:
 def test_unknown_scale() -> None:
     with pytest.raises(ValueError, match="`scale` to be one of"):
         scale_reward(REWARDS, INITIAL, SO_FAR, "rank")
+
+
+def test_one_seed_for_each_replicate() -> None:
+    for rows, seeds in ((5, 0), (1, [0, 1, 2])):
+        with pytest.raises(ValueError, match="seed"):
+            draw_arms(torch.full((rows, 2), 0.5), seeds, "arm")
+
+
+@pytest.mark.parametrize("arms", [[0, 2], [-1, 0], [0.0, 1.0]])
+def test_arms_exist(arms: list[float]) -> None:
+    even = torch.full((2, 2), 0.5, dtype=torch.double)
+    with pytest.raises(InputDataError, match="`arms` to be whole numbers from 0 to 1"):
+        Exp3(torch.zeros(2, 2, dtype=torch.double)).update(
+            torch.tensor(arms), [1.0, 1.0], even, 0.1
+        )
+    with pytest.raises(BotorchTensorDimensionError, match="`rewarded` to have shape `2`"):
+        Exp3(torch.zeros(2, 2, dtype=torch.double)).update(
+            [0, 1], [1.0, 1.0], even, 0.1, rewarded=torch.tensor([True])
+        )

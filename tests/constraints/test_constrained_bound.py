@@ -210,3 +210,16 @@ def test_bad_arguments_are_refused() -> None:
     far = RiskConstraint(ENVIRONMENT, Expectation(), 99.0, outcome=1)
     with pytest.warns(UserInputWarning, match="outcome 1 is at least the threshold 99"):
         ConstrainedUpperConfidenceBound(model, bound, [far])
+
+
+def test_pending_points_of_the_objective_are_kept_and_count_for_the_constraints() -> None:
+    model, X = two_outcomes(), decisions(5)
+    bound = RiskUpperConfidenceBound(
+        model.models[0], ENVIRONMENT, Expectation(), beta=4.0, X_pending=X[:2]
+    )
+    before = bound.evaluate(X)
+    whole = ConstrainedUpperConfidenceBound(model, bound, [TAIL], beta=4.0)
+    assert torch.equal(bound.evaluate(X), before)
+    expected = constrained(TAIL)
+    expected.set_X_pending(X[:2])
+    torch.testing.assert_close(whole.evaluate(X), expected.evaluate(X))

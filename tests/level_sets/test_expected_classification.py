@@ -2,6 +2,7 @@ r"""The expected number of classified decisions, against readings that are playe
 
 import pytest
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.settings import validate_input_scaling
@@ -105,3 +106,7 @@ def test_bad_input() -> None:
         build(known, threshold=torch.nan)
     with pytest.raises(ValueError, match="variance_weight"):
         build(known, variance_weight=-1.0)
+    two = model((2,))
+    for process_of, level in ((two, torch.ones(3)), (two, torch.ones(2, 0)), (known, [])):
+        with pytest.raises(BotorchTensorDimensionError, match="`threshold` to be a number"):
+            build(process_of, threshold=level)

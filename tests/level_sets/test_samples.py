@@ -2,7 +2,7 @@ r"""Samples of risks."""
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
 from botorch_risk.acquisition import JointRiskUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.chunks import ChunkSize
@@ -73,3 +73,14 @@ def test_bad_input() -> None:
     other = DiscreteEnvironment(torch.rand(3, 2).double())
     with pytest.raises(BotorchTensorDimensionError, match="Got 3"):
         risk_samples(model(), other, Expectation(), X)
+    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x d_x`"):
+        risk_samples(model(), W, Expectation(), X[0])
+    with pytest.raises(InputDataError, match="Expected `X` to be finite"):
+        risk_samples(model(), W, Expectation(), X * torch.nan)
+    with pytest.raises(BotorchTensorDimensionError, match="`threshold` to be a number"):
+        RiskStraddle(model(), W, Expectation(), threshold=torch.tensor([0.5, 1.0]))
+
+
+def test_points_are_in_the_dtype_of_the_model() -> None:
+    found = risk_samples(model(), W, Expectation(), X.float())
+    torch.testing.assert_close(found, risk_samples(model(), W, Expectation(), X.float().double()))

@@ -242,6 +242,11 @@ def test_bad_input() -> None:
     for column in (2, -3):
         with pytest.raises(ValueError, match=rf"columns in \[0, 2\) .* Got {column}"):
             optimize_acqf_replicates(acqf, BOUNDS, seeds=[0, 1], fixed_features={column: 0.5})
+    for value in (5.0, torch.nan):
+        with pytest.raises(ValueError, match="column 1 in `fixed_features` within its bounds"):
+            optimize_acqf_replicates(acqf, BOUNDS, seeds=[0, 1], fixed_features={1: value})
+    with pytest.raises(ValueError, match="each column of `fixed_features` once"):
+        optimize_acqf_replicates(acqf, BOUNDS, seeds=[0, 1], fixed_features={1: 0.2, -1: 0.8})
     with pytest.raises(BotorchTensorDimensionError, match="`bounds` to have shape `2 x d`"):
         optimize_acqf_replicates(acqf, BOUNDS[0], seeds=[0, 1])
     with pytest.raises(ValueError, match="as many raw points as starts"):

@@ -18,7 +18,12 @@ from botorch.models.transforms.input import InputPerturbation as BotorchPerturba
 from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor
 
-from botorch_risk.constraints import NoiseQuantileModel, NoisyChanceConstraint, RiskConstraint
+from botorch_risk.constraints import (
+    NoiseConstraint,
+    NoiseQuantileModel,
+    NoisyChanceConstraint,
+    RiskConstraint,
+)
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, PerturbedEnvironment
 from botorch_risk.models.outcomes import spread_of
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk, WorstCase
@@ -209,6 +214,11 @@ def test_noise_that_was_learnt() -> None:
     )
     with pytest.raises(UnsupportedError, match=r"not an objective.*outcome 1"):
         robust(model, still, Expectation(), constraints=[constraint], objectives=[1])
+    cautious = NoisyChanceConstraint(2.0, outcome=1, delta=0.05, noise_beta=9.0)
+    with pytest.raises(UnsupportedError, match="without `noise_beta`"):
+        robust(model, still, Expectation(), constraints=[cautious])
+    with pytest.raises(UnsupportedError, match="no `NoiseConstraint`"):
+        robust(model, still, Expectation(), constraints=[NoiseConstraint(0.3, outcome=1)])
 
 
 def test_thresholds_that_no_data_reach_are_reported() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition import LogRiskKnowledgeGradient
@@ -69,7 +69,7 @@ def test_the_probability_of_an_error_is_spent_over_the_rounds() -> None:
         assert not found.can_stop.item()
     spent = sum(6 * 0.1 / (math.pi * t) ** 2 for t in range(1, 100_000))
     assert spent == pytest.approx(0.1, abs=1e-5)
-    evenly = can_stop(regret, epsilon=0.9, delta=0.1, t=5, horizon=1)
+    evenly = can_stop(regret, epsilon=0.9, delta=0.1, t=1, horizon=1)
     assert evenly.gap.item() == pytest.approx(0.9, abs=2e-4) and evenly.can_stop.item()
 
 
@@ -120,3 +120,21 @@ def test_what_has_no_risk_is_refused() -> None:
             can_stop(regret, **arguments)
     with pytest.raises(ValueError, match="num_samples"):
         regret_samples(model(), W, Expectation(), COMPARED[0], COMPARED, 0)
+    with pytest.raises(ValueError, match="horizon"):
+        can_stop(regret, 0.1, 0.05, t=9, horizon=5)
+    with pytest.raises(BotorchTensorDimensionError, match="as many columns and the batch shape"):
+        regret_samples(model((3,)), W, Expectation(), COMPARED[0].expand(2, -1), COMPARED)
+    with pytest.raises(InputDataError, match="`x` to be finite"):
+        regret_samples(model(), W, Expectation(), COMPARED[0] * torch.nan, COMPARED)
+
+
+def test_decisions_may_be_shared_by_replicates() -> None:
+    together = regret_samples(model((3,)), W, Expectation(), COMPARED[0], COMPARED.float())
+    assert together.shape == (3, 4096)
+    each = regret_samples(
+        model((3,)), W, Expectation(), COMPARED[0].expand(3, -1), COMPARED.float().expand(3, -1, -1)
+    )
+    torch.testing.assert_close(together, each)
+    row = regret_samples(model(), W, Expectation(), COMPARED[:1], COMPARED)
+    alone = regret_samples(model(), W, Expectation(), COMPARED[0], COMPARED)
+    torch.testing.assert_close(row, alone.unsqueeze(0))

@@ -157,3 +157,10 @@ def test_errors_of_samples():
         GaussianProcessSample(0, side=1)
     with pytest.raises(BotorchTensorDimensionError, match="shape `1 x m x 2`"):
         PosteriorMeanFunctions(0, num_centers=3)(torch.zeros(2, 1, 2))
+
+
+def test_numbers_of_numpy_are_numbers():
+    noise = FiniteDomainProblem(DOMAIN, VALUES, np.float32(0.25)).noise_variances
+    assert noise == FiniteDomainProblem(DOMAIN, VALUES, torch.tensor([0.25])).noise_variances
+    one, other = (GaussianProcessSample(seed, side=3).values for seed in (3, np.int64(3)))
+    assert torch.equal(one, other)

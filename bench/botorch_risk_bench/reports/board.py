@@ -230,7 +230,7 @@ class Board:
 def late(values: Tensor) -> Tensor:
     r"""The columns of the last two thirds of the rounds, `R x T` with round 0 first.
 
-    Rounds 11 to 30 of 30; the last one of 1 or 2.
+    Rounds 11 to 30 of 30; all of 1 or 2.
     """
     return values[..., first_late_round(values.shape[-1] - 1) :]
 

@@ -143,7 +143,14 @@ class _Score:
 
 
 def _scores(board: Board) -> tuple[_Score, ...]:
-    last = min(values.shape[-1] for each in board.entries for values in each.regret.values()) - 1
+    lengths = {
+        min(values.shape[-1] for each in entries for values in each.regret.values()) - 1
+        for entries in board.groups.values()
+    }
+    rounds = "the last two thirds of each group's rounds"
+    if len(lengths) == 1:
+        (last,) = lengths
+        rounds = f"rounds {first_late_round(last)} to {last}"
     return (
         _Score(
             "Share of targets reached, averaged over the rounds",
@@ -165,8 +172,7 @@ def _scores(board: Board) -> tuple[_Score, ...]:
             "Log regret, averaged over the last two thirds of the rounds",
             _LOG_REGRET,
             "log10 of the regret over the median one after the initial design, at least -3, in "
-            f"rounds {first_late_round(last)} to {last}. Less is better: -1 is a tenth of that "
-            "regret, in the geometric mean.",
+            f"{rounds}. Less is better: -1 is a tenth of that regret, in the geometric mean.",
             board.log_regret,
             late,
         ),

@@ -158,6 +158,9 @@ def test_better_undecided_and_worse_are_counted() -> None:
     page = board_markdown(board)
     assert "| all | 1 / 1 / 1 |" in page and "| a | 1 / 1 / 0 |" in page
     assert "| b | 0 / 0 / 1 |" in page
+    assert "in rounds 1 to 2." in page
+    longer = board_of(*board.entries[:2], entry("b", base=constant(0.5, 6), other=constant(0.1, 6)))
+    assert "in the last two thirds of each group's rounds." in board_markdown(longer)
     assert "3 experiments, 3 seeds, 2 strategies" in page
 
 
