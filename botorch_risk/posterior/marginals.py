@@ -125,7 +125,8 @@ class MarginalPredictor:
                 return Marginals(*self.through_posterior_transform(*moments))
             t_batch = TBatch.of(X, self.model.batch_shape)
             X = t_batch.fold(X)  # all that share a model: a long list of points is fastest
-            moments = self.to_outcome(*self._latent(self.model.transform_inputs(X), cache), X)
+            inputs = self.model.transform_inputs(X)
+            moments = self.to_outcome(*self._latent(inputs, cache), inputs)
             return Marginals(*(t_batch.unfold(moment) for moment in moments))
 
     def _latent(self, X: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
@@ -152,7 +153,10 @@ class MarginalPredictor:
         return (_join(parts, -1) for parts in zip(*chunks, strict=True))
 
     def to_outcome(self, mean: Tensor, variance: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Transform moments to the units of the outcome, then through the posterior transform."""
+        r"""Transform moments to the units of the outcome, then through the posterior transform.
+
+        `X` holds the transformed inputs, as in BoTorch.
+        """
         outcome_transform = self.model._modules.get("outcome_transform")
         if outcome_transform is not None:
             mean, variance = (

@@ -6,7 +6,7 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.transforms.input import Normalize, Warp
-from botorch.models.transforms.outcome import Log, Standardize
+from botorch.models.transforms.outcome import Log, Standardize, StratifiedStandardize
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
@@ -147,6 +147,19 @@ def log_outcomes(batch_shape=()):
     Y = 1 + X.sum(dim=-1, keepdim=True)
     kernel = make_kernel("rbf", False, True, batch_shape)
     return SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=Log())
+
+
+def stratified(column):
+    r"""A model of outcomes in two strata, by a column of 2 and 3 that is transformed to 0 and 1."""
+    X = torch.rand(12, 2, dtype=torch.double)
+    X[:, column] = 2 + (torch.arange(12) % 2)
+    Y = (6 * X).sin().sum(dim=-1, keepdim=True) + 100 * X[:, [column]]
+    strata = StratifiedStandardize(column, torch.arange(2))
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+    bounds[:, column] += 2
+    return SingleTaskGP(
+        X, Y, input_transform=Normalize(2, bounds=bounds), outcome_transform=strata
+    ).eval()
 
 
 class LargestTensor(TorchDispatchMode):

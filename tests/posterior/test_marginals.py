@@ -25,6 +25,7 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import FastMarginals, MeanVarianceGP
 from botorch_risk.posterior import DomainPosterior, MarginalPredictor
 from botorch_risk.posterior.marginals import has_closed_form
+from botorch_risk.posterior.product import ProductMarginals
 from botorch_risk.risk import Expectation
 from tests.posterior.examples import (
     KERNELS,
@@ -34,6 +35,7 @@ from tests.posterior.examples import (
     log_outcomes,
     make_model,
     of_kind,
+    stratified,
 )
 
 
@@ -152,6 +154,30 @@ def test_models_of_botorch_and_ours_keep_their_closed_form():
         MeanVarianceGP(X, Y + 0.1 * torch.randn(9, 4)).mean_model,
     ):
         assert has_closed_form(model, None)
+
+
+@pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
+@pytest.mark.parametrize("column", [0, 1, -1])
+def test_the_stratum_of_an_outcome_is_that_of_the_transformed_point(column):
+    model = stratified(column)
+    at = torch.rand(6, 2, dtype=torch.double)
+    at[:, column] = 2 + (torch.arange(6) % 2)
+    own = model.posterior(at)
+    domain = DomainPosterior(model, at)
+    for moments in (MarginalPredictor(model)(at), domain):
+        torch.testing.assert_close(moments.mean, own.mean.squeeze(-1))
+        torch.testing.assert_close(moments.variance, own.variance.squeeze(-1))
+    noisy = model.posterior(at, observation_noise=True).variance - own.variance
+    torch.testing.assert_close(domain.inferred_noise(), noisy.mT)
+    values, decisions = torch.tensor([[2.0], [3.0]]).double(), torch.rand(3, 1).double()
+    if column == 0:
+        values, decisions = decisions, values
+    for chosen in (decisions, decisions[:1]):
+        every = ProductMarginals(model, values)(chosen)
+        pairs = torch.cartesian_prod(chosen.flatten(), values.flatten())
+        own = model.posterior(pairs)
+        torch.testing.assert_close(every.mean.flatten(), own.mean.flatten())
+        torch.testing.assert_close(every.variance.flatten(), own.variance.flatten())
 
 
 def test_points_do_not_meet_the_batch_of_other_models():
