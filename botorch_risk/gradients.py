@@ -5,6 +5,7 @@ predictions. GPyTorch detaches the caches of a conditioned model from its data, 
 and these gradients are wrong.
 """
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,6 +14,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.settings import propagate_grads
 from gpytorch.settings import detach_test_caches
 from torch import Tensor
+from torch.nn import Parameter
 
 
 def require_gradients(name: str) -> None:
@@ -50,9 +52,30 @@ def inputs_need_gradients(model: Any) -> bool:
     r"""Whether a model was conditioned on inputs that need a gradient.
 
     Outcomes do not count: a fantasy's outcomes depend on the hyperparameters, which are constants
-    here. Inputs behind a learnt transform do not count for the same reason.
+    here. The parameters of a learnt input transform do not count for the same reason.
     """
-    inputs = getattr(model, "_original_train_inputs", None)
-    if inputs is None:
-        inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
-    return isinstance(inputs, Tensor) and inputs.requires_grad
+    # The inputs that the kernel sees: BoTorch detaches those before the transform.
+    inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
+    if not (isinstance(inputs, Tensor) and inputs.requires_grad):
+        return False
+    transform = getattr(model, "input_transform", None)
+    if transform is None or next(transform.parameters(), None) is None:
+        return True
+    # The parameters are those of the model before: a conditioned model is a copy.
+    return not all(isinstance(leaf, Parameter) for leaf in _leaves(inputs))
+
+
+def _leaves(tensor: Tensor) -> Iterator[Tensor]:
+    r"""The leaves that the gradient of a tensor reaches."""
+    if tensor.grad_fn is None:
+        yield tensor
+    nodes: list[Any] = [tensor.grad_fn]
+    seen = {None}
+    while nodes:
+        node = nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if (leaf := getattr(node, "variable", None)) is not None:
+            yield leaf
+        nodes += (following for following, _ in node.next_functions)

@@ -86,8 +86,9 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         refuse_reduced(model)
         if not has_closed_form(model, None) or len(model.batch_shape) > 1:
             raise UnsupportedError(
-                "Expected an exact GP with one output, a Gaussian likelihood and at most one batch "
-                f"dimension. Got {type(model).__name__} with {model.batch_shape=}."
+                "Expected a `SingleTaskGP` with one output, or a subclass with the same `forward` "
+                "and `posterior`, a Gaussian likelihood and at most one batch dimension. "
+                f"Got {type(model).__name__} with {model.batch_shape=}."
             )
         environment, risk_measure = parts_of(environment, risk_measure)
         super().__init__(model=model)

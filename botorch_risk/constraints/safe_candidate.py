@@ -133,8 +133,8 @@ def _correlations(constraint_bound: Any, X: Tensor, rows: Tensor) -> Tensor:
         return X.new_zeros(shape)
     if not has_closed_form(predictor.model, None):
         raise UnsupportedError(
-            "Expected exact Gaussian processes of the constraints. "
-            f"Got {type(predictor.model).__name__}."
+            "Expected a `SingleTaskGP` of each constraint, or a subclass with the same `forward` "
+            f"and `posterior`. Got {type(predictor.model).__name__}."
         )
     process = conditioned_process(predictor)
     every = process.at(X.reshape(process.process.num_replicates, *X.shape[-2:]))

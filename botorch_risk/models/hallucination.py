@@ -30,6 +30,8 @@ def condition_on_mean(model: Model, X: Tensor) -> Model:
         mean = exact.posterior(X).mean
         options = {}
         if isinstance(exact.likelihood, FixedNoiseGaussianLikelihood):
-            noise = exact.likelihood.noise.unsqueeze(-1).mean(dim=-2, keepdim=True)
-            options["noise"] = noise.expand(mean.shape)
+            noise = exact.likelihood.noise.mean(dim=-1)
+            if noise.dim() == len(exact.batch_shape):  # else `batch_shape x m`
+                noise = noise.unsqueeze(-1)
+            options["noise"] = noise.unsqueeze(-2).expand(mean.shape)
         return condition(exact, X, mean, **options)

@@ -31,9 +31,10 @@ _RESOLUTION = 64
 class DomainPosterior:
     r"""Posterior mean, variance and covariance of an exact GP over a finite domain.
 
-    For an exact GP with one output (inferred or fixed noise, any kernel and mean, input
-    transforms that keep the number of points, linear outcome transforms), of batch shape `[]`
-    or `[R]`. With `L` the Cholesky factor of `K + S` over all observations so far:
+    For a `SingleTaskGP` with one output, or a subclass that keeps its `forward` and `posterior`
+    (inferred or fixed noise, any kernel and mean, input transforms that keep the number of points,
+    linear outcome transforms), of batch shape `[]` or `[R]`. With `L` the Cholesky factor of
+    `K + S` over all observations so far:
 
         mean = m + V' z,  variance = k - diag(V' V),  covariance = K_D - V' V
         V = L^-1 k(X, D),  z = L^-1 (y - m(X))

@@ -16,12 +16,12 @@ from botorch_risk.posterior.t_batch import as_points, check_points
 
 
 def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> None:
-    r"""Raise UnsupportedError unless the model is an exact GP with one output."""
+    r"""Raise UnsupportedError unless the model has a closed form and a batch shape [] or [R]."""
     if not has_closed_form(model, posterior_transform) or len(model.batch_shape) > 1:
         raise UnsupportedError(
-            "Expected an exact GP with one output, a linear `posterior_transform` if any, and a "
-            f"batch shape of [] or [R]. Got {type(model).__name__}, {model.num_outputs=}, "
-            f"{model.batch_shape=}."
+            "Expected a `SingleTaskGP` with one output, or a subclass with the same `forward` and "
+            "`posterior`, a linear `posterior_transform` if any, and a batch shape of [] or [R]. "
+            f"Got {type(model).__name__}, {model.num_outputs=}, {model.batch_shape=}."
         )
 
 

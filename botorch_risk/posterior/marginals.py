@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
-from botorch.models.gpytorch import GPyTorchModel, MultiTaskGPyTorchModel
+from botorch.models import SingleTaskGP
+from botorch.models.additive_gp import OrthogonalAdditiveGP
 from botorch.models.model import Model
 from gpytorch import settings
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from gpytorch.models import ExactGP
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
@@ -41,9 +41,10 @@ class Marginals(NamedTuple):
 class MarginalPredictor:
     r"""Marginal posterior mean and variance, fast and differentiable in the inputs.
 
-    For an exact GP with one output (inferred or fixed noise, any kernel and mean, input
-    transforms that keep the number of points, linear outcome transforms, any
-    `batch_shape`) the closed form is evaluated in chunks from one cached Cholesky factor:
+    For a `SingleTaskGP` with one output (inferred or fixed noise, any kernel and mean, input
+    transforms that keep the number of points, linear outcome transforms, any `batch_shape`), or a
+    subclass that keeps its `forward` and `posterior`, the closed form is evaluated in chunks from
+    one cached Cholesky factor:
 
         mean(x) = m(x) + k(x, X) (K + S)^-1 (y - m(X))
         variance(x) = k(x, x) - |L^-1 k(X, x)|^2,   L L' = K + S
@@ -124,7 +125,8 @@ class MarginalPredictor:
                 return Marginals(*self.through_posterior_transform(*moments))
             t_batch = TBatch.of(X, self.model.batch_shape)
             X = t_batch.fold(X)  # all that share a model: a long list of points is fastest
-            moments = self.to_outcome(*self._latent(self.model.transform_inputs(X), cache), X)
+            inputs = self.model.transform_inputs(X)
+            moments = self.to_outcome(*self._latent(inputs, cache), inputs)
             return Marginals(*(t_batch.unfold(moment) for moment in moments))
 
     def _latent(self, X: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
@@ -151,7 +153,10 @@ class MarginalPredictor:
         return (_join(parts, -1) for parts in zip(*chunks, strict=True))
 
     def to_outcome(self, mean: Tensor, variance: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Transform moments to the units of the outcome, then through the posterior transform."""
+        r"""Transform moments to the units of the outcome, then through the posterior transform.
+
+        `X` holds the transformed inputs, as in BoTorch.
+        """
         outcome_transform = self.model._modules.get("outcome_transform")
         if outcome_transform is not None:
             mean, variance = (
@@ -211,16 +216,26 @@ class MarginalPredictor:
         return all(conversion(tensor) is tensor for tensor in self._cache.state.tensors)
 
 
-def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
-    r"""Whether a model is an exact GP with one output and a linear outcome transform.
+# The second one calls the first, unless asked for the additive components.
+_STANDARD_POSTERIORS = (SingleTaskGP.posterior, OrthogonalAdditiveGP.posterior)
 
-    Its inputs have to be constant too: the factors are computed without gradients.
+
+def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
+    r"""Whether a model is a `SingleTaskGP` with one output and a linear outcome transform.
+
+    A subclass has to predict as `SingleTaskGP` does: one with its own `forward`, `posterior` or
+    `__call__` may compute something else. The inputs have to be constant too: the factors are
+    computed without gradients.
     """
-    if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
+    kind = type(model)
+    if not (
+        issubclass(kind, SingleTaskGP)
+        and kind.forward is SingleTaskGP.forward
+        and kind.posterior in _STANDARD_POSTERIORS
+        and kind.__call__ is SingleTaskGP.__call__
+    ):
         return False
     if inputs_need_gradients(model):
-        return False
-    if isinstance(model, MultiTaskGPyTorchModel):  # its inputs may lack the column of the task
         return False
     input_transform = model._modules.get("input_transform")
     outcome_transform = model._modules.get("outcome_transform")

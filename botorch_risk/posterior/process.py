@@ -61,8 +61,8 @@ class PriorProcess:
     def points(self, X: Tensor) -> Points:
         r"""Prepare points `m x d` or `B x m x d` in the units of the model's inputs."""
         shape = (self.num_replicates, X.shape[-2])
-        offset, factor = (part.expand(shape) for part in self._units(X))
         inputs = self.model.transform_inputs(X)
+        offset, factor = (part.expand(shape) for part in self._units(inputs))
         mean = self.model.mean_module(inputs).expand(shape)
         kernel = self.cache.kernel
         if kernel is None:
@@ -123,21 +123,24 @@ class PriorProcess:
 
     def outcome_factor(self, X: Tensor) -> Tensor:
         r"""The size of the model's unit in the user's units at points, `B x m`."""
-        return self._units(X)[1].expand(self.num_replicates, X.shape[-2])
+        _, factor = self._shared_units() or self._units(self.model.transform_inputs(X))
+        return factor.expand(self.num_replicates, X.shape[-2])
 
-    def _units(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Offset and factor from the model's outcomes to the user's, at each point."""
+    def _shared_units(self) -> tuple[Tensor, Tensor] | None:
+        r"""The offset and factor of all points, if they are known to be the same."""
         units, constant = self.cache.units, self.cache.constant
-        if (
-            units is not None
-            and constant is not None
-            and self.predictor.posterior_transform is None
-        ):
-            return units.offset - units.scale * constant, units.scale
-        zero = X.new_zeros(*self.model.batch_shape, X.shape[-2])
+        if units is None or constant is None or self.predictor.posterior_transform is not None:
+            return None
+        return units.offset - units.scale * constant, units.scale
+
+    def _units(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Offset and factor from the model's outcomes to the user's, at transformed inputs."""
+        if (shared := self._shared_units()) is not None:
+            return shared
+        zero = inputs.new_zeros(*self.model.batch_shape, inputs.shape[-2])
         with torch.no_grad():  # an affine map is known from where it takes 0 and 1
-            offset, _ = self.predictor.to_outcome(zero, zero, X.detach())
-            one, _ = self.predictor.to_outcome(zero + 1, zero, X.detach())
+            offset, _ = self.predictor.to_outcome(zero, zero, inputs.detach())
+            one, _ = self.predictor.to_outcome(zero + 1, zero, inputs.detach())
         return offset, one - offset
 
     def _batched(self, value: Tensor) -> Tensor:

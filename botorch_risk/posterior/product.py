@@ -77,12 +77,11 @@ class _Factors:
         centre: `batch_shape x 1 x d_x`, in the units of the decisions if these are only scaled.
         lengthscale: `batch_shape x 1 x d_x`, likewise.
         is_scaled: Whether the input transform only shifts and scales the decisions.
-        outcome: The map to the outcome, if it is affine and the same for all points.
+        outcome: The map to the outcome, affine and the same for all points.
         basis: `batch_shape x r x n`, orthonormal rows.
         coordinates: `batch_shape x n_w x r`.
         products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
         pairs: The index of each pair in an `r x r` matrix, row by row.
-        constant: `batch_shape x 1 x 1`, the prior mean.
     """
 
     cache: PosteriorCache
@@ -91,12 +90,11 @@ class _Factors:
     centre: Tensor
     lengthscale: Tensor
     is_scaled: bool
-    outcome: _Outcome | None
+    outcome: _Outcome
     basis: Tensor
     coordinates: Tensor
     products: Tensor | None
     pairs: Tensor
-    constant: Tensor
 
     def quadratic_forms(self, M: Tensor) -> Tensor:
         r"""`c' M c` at the coordinates c of each value of w, for symmetric `M`."""
@@ -107,7 +105,6 @@ class _Factors:
 
     def least_variance(self, dtype: torch.dtype) -> Tensor:
         r"""GPyTorch's floor of variances, in the units of the outcome."""
-        assert self.outcome is not None  # for the type checker
         return self.outcome.square * settings.min_variance.value(dtype)
 
 
@@ -158,7 +155,10 @@ class ProductMarginals:
         # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G
         G = self._whitened(k_x, factors)
         explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
-        return self._in_units(latent, explained, factors, X)
+        outcome = factors.outcome
+        mean = torch.addcmul(outcome.offset, latent, outcome.scale)
+        variance = torch.addcmul(outcome.prior, explained, outcome.prior, value=-1)
+        return Marginals(mean, variance.clamp_min(factors.least_variance(X.dtype)))
 
     @torch.no_grad()
     def picked_gradient(
@@ -175,11 +175,11 @@ class ProductMarginals:
                 `batch_shape x m` each.
 
         Returns:
-            `batch_shape x m` and `batch_shape x m x d_x`; None unless the covariance is a product,
-            decisions are only scaled, and one affine map leads to the outcome.
+            `batch_shape x m` and `batch_shape x m x d_x`; None unless the covariance is a product
+            and decisions are only scaled.
         """
         factors = self._current_factors() if self._is_product(X) else None
-        if factors is None or factors.outcome is None or not factors.is_scaled:
+        if factors is None or not factors.is_scaled:
             return None
         cache, outcome, width = factors.cache, factors.outcome, width.unsqueeze(-1)
         Z = self._scaled(X, factors)
@@ -243,21 +243,6 @@ class ProductMarginals:
         G = factors.cache.factor @ spread.flatten(-2)  # batch_shape x n x (m r)
         return G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)
 
-    def _in_units(
-        self, latent: Tensor, explained: Tensor, factors: _Factors, X: Tensor
-    ) -> Marginals:
-        r"""Moments in the units of the outcome, `batch_shape x m x n_w`."""
-        kernel: Any = factors.cache.kernel
-        if (outcome := factors.outcome) is not None:
-            mean = torch.addcmul(outcome.offset, latent, outcome.scale)
-            variance = torch.addcmul(outcome.prior, explained, outcome.prior, value=-1)
-            return Marginals(mean, variance.clamp_min(factors.least_variance(X.dtype)))
-        floor = settings.min_variance.value(X.dtype)
-        variance = (kernel.outputscale * (1 - explained)).clamp_min(floor)
-        mean = latent + factors.constant
-        moments = self.predictor.to_outcome(mean.flatten(-2), variance.flatten(-2), X)
-        return Marginals(*(moment.reshape(mean.shape) for moment in moments))
-
     def _is_product(self, X: Tensor) -> bool:
         model = self.predictor.model
         transform = getattr(model, "input_transform", None)
@@ -294,14 +279,12 @@ class ProductMarginals:
         kernel, d_w = cache.kernel, self.points.shape[-1]
         if not isinstance(kernel, StationaryKernel) or kernel.nu != math.inf:
             return None
-        if cache.constant is None:
+        if cache.units is None:  # the way to the outcome may depend on x and on w
             return None
         X = cache.train_inputs  # centred and scaled
         d_x = X.shape[-1] - d_w
         lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
-        centre, outcome = cache.centre, None
-        if cache.units is not None:
-            outcome = _Outcome.of(cache.units, self.predictor.posterior_transform)
+        centre = cache.centre
         points = moved(self.points, X).expand(*X.shape[:-2], *self.points.shape[-2:])
         decision = original_inputs(self.predictor.model)[..., :1, :-d_w].to(
             X
@@ -334,12 +317,11 @@ class ProductMarginals:
             centre=centre,
             lengthscale=lengthscale,
             is_scaled=is_scaled,
-            outcome=outcome,
+            outcome=_Outcome.of(cache.units, self.predictor.posterior_transform),
             basis=basis,
             coordinates=coordinates,
             products=_products(coordinates),
             pairs=_places(basis),
-            constant=cache.constant.unsqueeze(-1),
         )
 
 

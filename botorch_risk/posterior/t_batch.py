@@ -123,14 +123,20 @@ def check_made_inputs(widths: Sequence[int] | None, made: int) -> None:
 
 
 def original_inputs(model: Any) -> Tensor:
-    r"""The training inputs of an exact GP before its input transform."""
+    r"""The training inputs of an exact GP before its input transform, in its batch shape."""
     model = model._modules.get("mean_model", model)  # of a model that learns the noise too
     inputs: Tensor = model.train_inputs[0]
     if not model._has_transformed_inputs:
         return inputs
     original: Tensor = model._original_train_inputs
-    # BoTorch's `subset_output` leaves the inputs of all outcomes, which are equal.
-    return original if original.dim() == inputs.dim() else original[..., 0, :, :]
+    batch = inputs.shape[:-2]
+    if original.shape[:-2] == batch:
+        return original
+    dims = original.dim() - 2
+    if dims > len(batch) or original.shape[:-2] != batch[len(batch) - dims :]:
+        # BoTorch's `subset_output` leaves the inputs of all outcomes, which are equal.
+        original = original[..., 0, :, :]
+    return original.expand(*batch, *original.shape[-2:])  # fantasies at points that all share
 
 
 def scales_columns(transform: Any) -> bool:

@@ -108,6 +108,16 @@ def moments_equal_the_oracle(
         )
 
 
+@LAWS(lambda case: case.predictor is not itself)
+def a_predictor_agrees_with_its_model(case: ModelCase, batch_shape: tuple[int, ...]) -> None:
+    r"""A predictor of a model gives the moments of the model's own posterior."""
+    built, model = case.made(batch_shape)
+    X = case.random(*batch_shape, 5, 2)
+    moments = zip(case.predict(built, X), posterior_moments(model, X), strict=True)
+    for which, (ours, own) in enumerate(moments):
+        expect_close(f"the posterior's moment {which}", ours, own)
+
+
 @LAWS()
 def a_replicate_is_the_model_of_its_own_data(case: ModelCase, batch_shape: tuple[int, ...]) -> None:
     r"""The others of its batch change nothing."""

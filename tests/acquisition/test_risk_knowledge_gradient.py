@@ -143,7 +143,7 @@ def test_wrong_arguments_are_named() -> None:
         LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW[:1])
     with pytest.raises(ValueError, match="even number"):
         LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, num_samples=5)
-    with pytest.raises(UnsupportedError, match="exact GP with one output"):
+    with pytest.raises(UnsupportedError, match="`SingleTaskGP` with one output"):
         LogRiskKnowledgeGradient(ModelListGP(model, model), KNOWN, Expectation(), FEW)
     with pytest.raises(BotorchTensorDimensionError, match=r"the 2 inputs of the model. Got 3"):
         LogRiskKnowledgeGradient(model, KNOWN, Expectation(), torch.rand(3, 2).double())

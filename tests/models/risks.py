@@ -26,12 +26,13 @@ class DecisionDependent(Environment):
         return torch.cat([pairs, w], dim=-1), weights
 
 
-def gp(seed: int = 0, n: int = 10, d: int = 3, scale: float = 0.4) -> SingleTaskGP:
+def gp(seed: int = 0, n: int = 10, d: int = 3, scale: float = 0.4, **options: Any) -> SingleTaskGP:
     r"""A well-conditioned model of two decision variables and w."""
     generator = torch.Generator().manual_seed(seed)
     X = torch.rand(n, d, generator=generator, dtype=torch.float64)
     Y = (5 * X).sin().sum(dim=-1, keepdim=True)
-    model = SingleTaskGP(X, Y, covar_module=MaternKernel(nu=2.5, ard_num_dims=d))
+    kernel = MaternKernel(nu=2.5, ard_num_dims=d)
+    model = SingleTaskGP(X, Y, covar_module=kernel, **options)
     lengthscale = scale * (0.7 + 0.6 * torch.rand(1, d, generator=generator, dtype=torch.float64))
     model.covar_module.lengthscale = lengthscale
     model.likelihood.noise = 1e-2

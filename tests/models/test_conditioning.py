@@ -6,6 +6,7 @@ from botorch.acquisition import qKnowledgeGradient
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Normalize
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.posterior import MarginalPredictor
+from botorch_risk.posterior.t_batch import original_inputs
 from tests.models.examples import (
     IDENTITY,
     SHAPES,
@@ -131,6 +134,43 @@ def test_observations_with_variances_inform_both_processes():
     # Eq. (16) at the new rows, with the noise as it was known before.
     expected = model.noise_of_means(X, 5).detach()
     torch.testing.assert_close(noise_in_use(only_mean)[-2:], expected)
+
+
+@pytest.mark.filterwarnings("ignore:Non-strict enforcement of botorch tensor conventions")
+def test_fantasies_at_points_without_a_t_batch_keep_the_original_inputs():
+    X, Y = repeats()
+    sampler, new, at = SobolQMCNormalSampler(torch.Size([4]), seed=1), points(1), points(5)
+    noisy = MeanVarianceGP(X, Y, input_transform=Normalize(2)).fantasize(new, sampler)
+    assert noisy.posterior(at).mean.shape == (4, 5, 1)
+    assert noisy.confidence_bounds(at, 4.0)[0].shape == (4, 5)
+    model = SingleTaskGP(X, Y[:, :1], input_transform=Normalize(2))
+    fantasies = model.fantasize(new, sampler)
+    model.posterior(at)
+    conditioned = model.condition_on_observations(new, torch.rand(3, 1, 1).double())
+    with torch.no_grad():  # so that BoTorch can copy the fantasies
+        both = SingleTaskGP(X, Y[:, :2], input_transform=Normalize(2)).fantasize(new, sampler)
+    for each, batch in ((fantasies, 4), (conditioned, 3), (both.subset_output([1]), 4)):
+        moments, own = MarginalPredictor(each)(at), each.posterior(at)
+        assert moments.mean.shape == (batch, 5)
+        torch.testing.assert_close(moments.mean, own.mean.squeeze(-1))
+        torch.testing.assert_close(moments.variance, own.variance.squeeze(-1))
+        assert torch.equal(original_inputs(each), torch.cat([X, new]).expand(batch, -1, -1))
+
+
+@pytest.mark.parametrize("batch_shape", SHAPES, ids=str)
+@pytest.mark.parametrize("m", [1, 2])
+def test_the_average_noise_of_each_outcome_is_that_of_its_pending_readings(m, batch_shape):
+    X, Y = repeats(k=m, batch_shape=batch_shape)
+    given = 0.1 + torch.rand_like(Y)
+    model, pending, at = SingleTaskGP(X, Y, given), points(*batch_shape, 3), points(*batch_shape, 4)
+    conditioned = condition_on_mean(model, pending)
+    noise = conditioned.likelihood.noise  # `batch_shape x m x n`, without m if it is 1
+    torch.testing.assert_close(
+        noise[..., -3:], noise[..., :-3].mean(dim=-1, keepdim=True).expand(*noise.shape[:-1], 3)
+    )
+    before, after = model.posterior(at), conditioned.posterior(at)
+    torch.testing.assert_close(after.mean, before.mean, rtol=1e-6, atol=1e-6)
+    assert (after.variance < before.variance).all()
 
 
 @pytest.mark.parametrize("noise", [None, 0.2], ids=["inferred", "fixed"])

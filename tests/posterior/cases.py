@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 
 from botorch_risk.posterior import DomainPosterior, MarginalPredictor
+from botorch_risk.testing.data import RepeatedData
 from botorch_risk.testing.models import ModelCase, Moments
 from tests import oracles
 from tests.contracts import mean_variance_gp, of_decision
+from tests.posterior.examples import OwnForward, of_kind
 
 
 def rahbo_posterior(model: Any, repeats: np.ndarray, X: np.ndarray) -> Moments:
@@ -35,6 +37,10 @@ def _marginals(predictor: MarginalPredictor, X: Tensor) -> Moments:
     return predictor(X)
 
 
+def _own_forward(data: RepeatedData) -> OwnForward:
+    return of_kind(OwnForward, data.X, data.means)
+
+
 def _on_a_domain(model: Any) -> DomainPosterior:
     points = torch.rand(12, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     return DomainPosterior(model, points.to(model.train_targets))
@@ -56,6 +62,12 @@ POSTERIORS = [
         MarginalPredictor,
         _marginals,
         rahbo_posterior,
+    ),
+    ModelCase(
+        name="marginal_predictor_of_own_forward",
+        build=_own_forward,
+        predictor=MarginalPredictor,
+        predict=_marginals,
     ),
     predictor(
         "domain_posterior", of_decision, _on_a_domain, _at, oracles.variances_with, batch_dims=1

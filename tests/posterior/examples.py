@@ -4,9 +4,14 @@ import copy
 
 import torch
 from botorch.models import SingleTaskGP
+from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.transforms.input import Normalize, Warp
-from botorch.models.transforms.outcome import Log, Standardize
+from botorch.models.transforms.outcome import Log, Standardize, StratifiedStandardize
+from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ConstantMean
+from gpytorch.models import ExactGP
 from torch.utils._python_dispatch import TorchDispatchMode
 
 SHAPES = [(), (2,), (2, 3)]
@@ -66,6 +71,52 @@ def make_model(
     return model
 
 
+class OwnForward(SingleTaskGP):
+    r"""A kernel of learnt features, as in a deep kernel."""
+
+    def forward(self, x):
+        return super().forward(torch.tanh(5 * x))
+
+
+class OwnPosterior(SingleTaskGP):
+    r"""Predicts at points that are moved."""
+
+    def posterior(self, X, *args, **kwargs):
+        return super().posterior(X + 0.3, *args, **kwargs)
+
+
+class OwnCall(SingleTaskGP):
+    r"""Scales what GPyTorch predicts."""
+
+    def __call__(self, *args, **kwargs):
+        return super().__call__(*args, **kwargs) * 2.0
+
+
+class OtherNames(ExactGP, GPyTorchModel):
+    r"""A model of GPyTorch whose modules have names of its own."""
+
+    _num_outputs = 1
+
+    def __init__(self, train_X, train_Y):
+        super().__init__(train_X, train_Y.squeeze(-1), GaussianLikelihood())
+        self.average, self.similarity = ConstantMean(), RBFKernel(ard_num_dims=2)
+        self.to(train_X)
+
+    def forward(self, x):
+        x = self.transform_inputs(x) if self.training else x
+        return MultivariateNormal(self.average(x), self.similarity(x))
+
+
+KINDS_OF_THEIR_OWN = [OwnForward, OwnPosterior, OwnCall, OtherNames]
+
+
+def of_kind(kind, X, Y):
+    r"""A model of a class, with hyperparameters that its data call for."""
+    model = kind(X, Y)
+    model.likelihood.noise = 1e-2
+    return model.eval()
+
+
 def reference(model, X, **options):
     r"""BoTorch's moments of single points, never from a cache of its own."""
     model = copy.deepcopy(model)
@@ -96,6 +147,19 @@ def log_outcomes(batch_shape=()):
     Y = 1 + X.sum(dim=-1, keepdim=True)
     kernel = make_kernel("rbf", False, True, batch_shape)
     return SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=Log())
+
+
+def stratified(column):
+    r"""A model of outcomes in two strata, by a column of 2 and 3 that is transformed to 0 and 1."""
+    X = torch.rand(12, 2, dtype=torch.double)
+    X[:, column] = 2 + (torch.arange(12) % 2)
+    Y = (6 * X).sin().sum(dim=-1, keepdim=True) + 100 * X[:, [column]]
+    strata = StratifiedStandardize(column, torch.arange(2))
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+    bounds[:, column] += 2
+    return SingleTaskGP(
+        X, Y, input_transform=Normalize(2, bounds=bounds), outcome_transform=strata
+    ).eval()
 
 
 class LargestTensor(TorchDispatchMode):

@@ -12,15 +12,31 @@ from botorch.acquisition.objective import (
     ScalarizedPosteriorTransform,
 )
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
-from botorch.exceptions.warnings import InputDataWarning
-from botorch.models import ModelListGP, SingleTaskGP
+from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
+from botorch.models import MixedSingleTaskGP, ModelListGP, SingleTaskGP, SingleTaskMultiFidelityGP
+from botorch.models.additive_gp import OrthogonalAdditiveGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.transforms.input import AppendFeatures, InputPerturbation
 from botorch.sampling import SobolQMCNormalSampler
 
-from botorch_risk.posterior import MarginalPredictor
-from tests.posterior.examples import KERNELS, SHAPES, assert_agrees, log_outcomes, make_model
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.models import FastMarginals, MeanVarianceGP
+from botorch_risk.posterior import DomainPosterior, MarginalPredictor
+from botorch_risk.posterior.marginals import has_closed_form
+from botorch_risk.posterior.product import ProductMarginals
+from botorch_risk.risk import Expectation
+from tests.posterior.examples import (
+    KERNELS,
+    KINDS_OF_THEIR_OWN,
+    SHAPES,
+    assert_agrees,
+    log_outcomes,
+    make_model,
+    of_kind,
+    stratified,
+)
 
 
 @pytest.mark.parametrize("batch_shape", SHAPES, ids=str)
@@ -105,6 +121,63 @@ def test_other_models_go_through_their_posterior(make):
     torch.testing.assert_close(variance, posterior.variance[..., 0, 0])
     assert predictor._cache is None
     assert torch.autograd.grad(mean.sum(), X)[0].abs().sum() > 0
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_THEIR_OWN)
+def test_classes_that_predict_in_their_own_way_go_through_their_posterior(kind):
+    X, at = torch.rand(9, 2, dtype=torch.double), torch.rand(4, 2, dtype=torch.double)
+    model = of_kind(kind, X, (6 * X).sin().sum(dim=-1, keepdim=True))
+    own = model.posterior(at)
+    moments = MarginalPredictor(model)(at)
+    torch.testing.assert_close(moments.mean, own.mean.squeeze(-1))
+    torch.testing.assert_close(moments.variance, own.variance.squeeze(-1))
+    with pytest.warns(BotorchWarning, match=f"a {kind.__name__} of this kind has no closed form"):
+        view = FastMarginals(model).posterior(at.unsqueeze(-2))
+    torch.testing.assert_close(view.mean.squeeze(-1), own.mean)
+    environment = DiscreteEnvironment(at[:1, 1:])  # one w, so that each risk is one bound
+    bound = RiskUpperConfidenceBound(model, environment, Expectation(), beta=4.0)
+    pairs = torch.cat([at[:, :1], at[:1, 1:].expand(4, 1)], dim=-1)
+    upper = model.posterior(pairs).mean + 2 * model.posterior(pairs).variance.sqrt()
+    torch.testing.assert_close(bound(at[:, None, :1]), upper.squeeze(-1))
+    with pytest.raises(UnsupportedError, match=f"Expected a `SingleTaskGP`.*Got {kind.__name__}"):
+        DomainPosterior(model, at)
+
+
+def test_models_of_botorch_and_ours_keep_their_closed_form():
+    X = torch.rand(9, 2, dtype=torch.double)
+    Y = X.sum(dim=-1, keepdim=True).sin()
+    for model in (
+        SingleTaskGP(X, Y),
+        MixedSingleTaskGP(X.round(), Y, cat_dims=[1]),
+        SingleTaskMultiFidelityGP(X, Y, data_fidelities=[1]),
+        OrthogonalAdditiveGP(X, Y),
+        MeanVarianceGP(X, Y + 0.1 * torch.randn(9, 4)).mean_model,
+    ):
+        assert has_closed_form(model, None)
+
+
+@pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
+@pytest.mark.parametrize("column", [0, 1, -1])
+def test_the_stratum_of_an_outcome_is_that_of_the_transformed_point(column):
+    model = stratified(column)
+    at = torch.rand(6, 2, dtype=torch.double)
+    at[:, column] = 2 + (torch.arange(6) % 2)
+    own = model.posterior(at)
+    domain = DomainPosterior(model, at)
+    for moments in (MarginalPredictor(model)(at), domain):
+        torch.testing.assert_close(moments.mean, own.mean.squeeze(-1))
+        torch.testing.assert_close(moments.variance, own.variance.squeeze(-1))
+    noisy = model.posterior(at, observation_noise=True).variance - own.variance
+    torch.testing.assert_close(domain.inferred_noise(), noisy.mT)
+    values, decisions = torch.tensor([[2.0], [3.0]]).double(), torch.rand(3, 1).double()
+    if column == 0:
+        values, decisions = decisions, values
+    for chosen in (decisions, decisions[:1]):
+        every = ProductMarginals(model, values)(chosen)
+        pairs = torch.cartesian_prod(chosen.flatten(), values.flatten())
+        own = model.posterior(pairs)
+        torch.testing.assert_close(every.mean.flatten(), own.mean.flatten())
+        torch.testing.assert_close(every.variance.flatten(), own.variance.flatten())
 
 
 def test_points_do_not_meet_the_batch_of_other_models():
