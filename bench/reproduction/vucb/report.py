@@ -1,7 +1,8 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
 The curves are kept in `curves/`: a series whose rounds are in no store is read from there. The
-section and the picture of a problem stay as they are while a method of `NEEDED` is missing.
+section of a problem stays as it is while one of our methods is missing, and a picture while one of
+its methods is.
 
 python -m bench.reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 """
@@ -37,7 +38,6 @@ SHOWN = (10, 20, 30, 45, 60)
 NUM_QUERIES = 60
 LABELS = (*OURS, *WIDTHS, *OF_CONTINUOUS, LNSO, *OUTSIDE)
 # At most five strong lines a panel, the baselines grey; the others are in the tables.
-NEEDED = (*OURS, "rho-KG-apx")
 DRAWN = ("V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx", "StableOpt", "contextual-GP-UCB", "random")
 PICTURES = {
     "figure_3": (DISCRETE, DRAWN),
@@ -182,7 +182,7 @@ def main() -> None:
     results, to = arguments.results, arguments.to
     problems = (*DISCRETE, *CONTINUOUS, PORTFOLIO, ROBOT)
     found = {name: collected(results, to / "curves", name) for name in problems}
-    whole = [name for name, curves in found.items() if {*NEEDED} <= {*curves}]
+    whole = [name for name, curves in found.items() if {*OURS} <= {*curves}]
     page = [part for name in whole for part in section(name, found[name])]
     for t in (NUM_QUERIES // 2, NUM_QUERIES):
         page += compared(found, t)
@@ -191,7 +191,7 @@ def main() -> None:
         there = {
             name: {label: each for label, each in found[name].items() if label in labels}
             for name in names
-            if {*labels} & {*NEEDED} <= {*found[name]}
+            if {*labels} <= {*found[name]}
         }
         if there:
             draw(there, to / picture)
