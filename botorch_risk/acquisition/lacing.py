@@ -124,11 +124,7 @@ def covering_mask(
         tensor([ True, False, False])
     """
     if not isinstance(risk_measure, COHERENT):
-        names = ", ".join(kind.__name__ for kind in (ValueAtRisk, *COHERENT))
-        raise UnsupportedError(
-            f"Expected a risk measure among {names}. Got {type(risk_measure).__name__}, for which "
-            "no value of W is known to bound the regret."
-        )
+        raise _no_lacing_value(risk_measure)
     lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
     weights = as_tensor("weights", weights)
     low, high = _checked_risks(risk_measure, lower, upper, weights)
@@ -141,6 +137,24 @@ def covering_mask(
     slack = 64 * torch.finfo(lower.dtype).eps * magnitude  # as wide but for rounding
     needed = torch.minimum(high - low - slack, widest)
     return (worst > 0) & (width >= needed.unsqueeze(-1))
+
+
+def check_has_lacing_value(risk_measure: RiskMeasure) -> None:
+    r"""Raises UnsupportedError unless `select_lacing_value` supports a measure.
+
+    Example:
+        >>> check_has_lacing_value(ValueAtRisk(0.1))
+    """
+    if not isinstance(risk_measure, (ValueAtRisk, *COHERENT)):
+        raise _no_lacing_value(risk_measure)
+
+
+def _no_lacing_value(risk_measure: RiskMeasure) -> UnsupportedError:
+    names = ", ".join(kind.__name__ for kind in (ValueAtRisk, *COHERENT))
+    return UnsupportedError(
+        f"Expected a risk measure among {names}. Got {type(risk_measure).__name__}, for which no "
+        "value of W is known to bound the regret."
+    )
 
 
 def select_lacing_value(

@@ -1,7 +1,7 @@
 r"""Ax's `Acquisition` for bounds of a risk: with constraints, chosen contexts, perturbed inputs."""
 
 import inspect
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from ax.exceptions.core import UnsupportedError, UserInputError
@@ -61,9 +61,9 @@ class RiskAcquisition(Acquisition):
                     "Expected `RiskUpperConfidenceBound` for outcome constraints with contexts, "
                     f"which hold under a risk. Got {botorch_acqf_class.__name__}."
                 )
-        if "threshold" in options:  # of the metric, which Ax may minimise
-            weight = self._objective_weights[self._objective_weights != 0].sum().item()
-            options["threshold"] *= weight
+        weights = self._objective_weights[self._objective_weights != 0].tolist()
+        if "threshold" in options and len(weights) == 1:  # of the metric, which Ax may minimise
+            options["threshold"] = weights[0] * options["threshold"]
         acqf = super()._construct_botorch_acquisition(botorch_acqf_class, options, model)
         if self._outcome_constraints is None:
             return acqf
@@ -277,6 +277,44 @@ class OfDecisions(AcquisitionFunction):
         self.X_pending = X_pending  # type: ignore[assignment]
         of_decisions = None if X_pending is None else X_pending[..., : self.num_decisions]
         self.bound.set_X_pending(of_decisions)
+
+
+class PartsOfBound(NamedTuple):
+    r"""What a bound of a strategy is made of.
+
+    Args:
+        objective: The bound without its constraints.
+        constraints: The bound with them, if there are any.
+        num_decisions: The number of leading columns that both take; `None` for all.
+    """
+
+    objective: Any
+    constraints: ConstrainedUpperConfidenceBound | None
+    num_decisions: int | None
+
+    def decisions(self, X: Tensor) -> Tensor:
+        r"""The columns that the bounds take, of points as the models take them."""
+        return X[..., : self.num_decisions]
+
+
+def parts_of(bound: Any) -> PartsOfBound:
+    r"""The bound that a strategy maximises, without what it is wrapped in.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(9, 2, dtype=torch.double)
+        >>> model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True))
+        >>> winds = DiscreteEnvironment(X[:, :1])
+        >>> bound = RiskUpperConfidenceBound(model, winds, Expectation(), beta=4.0)
+        >>> parts_of(OfDecisions(bound, 1)).objective is bound
+        True
+    """
+    num_decisions = None
+    if isinstance(bound, OfDecisions):
+        bound, num_decisions = bound.bound, bound.num_decisions
+    if isinstance(bound, ConstrainedUpperConfidenceBound):
+        return PartsOfBound(bound.bound, bound, num_decisions)
+    return PartsOfBound(bound, None, num_decisions)
 
 
 class PerturbedInputsAcquisition(RiskAcquisition):

@@ -11,10 +11,9 @@ import torch
 from ax.api.client import Client
 from ax.core.experiment import Experiment
 
-from botorch_risk.ax.acquisition import OfDecisions
+from botorch_risk.ax.acquisition import parts_of
 from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
-from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend
 
 Rule = Literal["lower_confidence_bound", "posterior_mean"]
@@ -112,12 +111,9 @@ def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule
         UnsupportedError: If the strategy has no bounds of a risk.
     """
     arms = completed_arms(experiment)
-    bound = confidence_bound(adapter)
-    X = encoded(adapter, [arm.parameters for _, arm in arms])
-    if isinstance(bound, OfDecisions):
-        bound, X = bound.bound, X[..., : bound.num_decisions]
-    constraints = bound if isinstance(bound, ConstrainedUpperConfidenceBound) else None
-    objective = bound if constraints is None else constraints.bound
+    parts = parts_of(confidence_bound(adapter))
+    objective, constraints = parts.objective, parts.constraints
+    X = parts.decisions(encoded(adapter, [arm.parameters for _, arm in arms]))
 
     def arm_of(rows: Sequence[int]) -> BestArm:
         found = recommend(objective, X[rows], rule, feasible=constraints)

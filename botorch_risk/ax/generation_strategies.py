@@ -1,5 +1,6 @@
 r"""Generation strategies for Ax, from its own nodes."""
 
+import inspect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,12 @@ from botorch_risk.acquisition import (
     RiskUpperConfidenceBound,
     Straddle,
 )
-from botorch_risk.acquisition.lacing import LacingRule
-from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.acquisition.lacing import LacingRule, check_has_lacing_value
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.arguments import check_counts
 from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
-from botorch_risk.ax.nodes import after_sobol, generator_spec
+from botorch_risk.ax.nodes import Constraints, after_sobol, generator_spec
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.level_sets import RiskStraddle
 from botorch_risk.models import MeanVarianceGP
@@ -76,7 +77,15 @@ def risk_averse(
     )
     options = {"risk_aversion": risk_aversion, **(acquisition_options or {})}
     spec = generator_spec({metric: [model]}, acquisition, options, seed)
-    return after_sobol("risk_averse", spec, num_initial, seed, metrics=[metric])
+    return after_sobol(
+        "risk_averse",
+        spec,
+        num_initial,
+        seed,
+        metrics=[metric],
+        one_objective=True,
+        constraints=_constraints(acquisition),
+    )
 
 
 def under_uncertain_context(
@@ -100,6 +109,9 @@ def under_uncertain_context(
     trials after a Sobol sequence maximise a bound of the risk over it. For a minimised metric, the
     risk is that of its negative. Outcome constraints hold under a risk as well, and their metrics
     have a model of the same kind.
+
+    Ax's own predictions, such as `Client.predict`, are risks of each metric itself: for a minimised
+    one they describe the favourable tail. `best_arm` has the right one.
 
     Args:
         metric: The objective.
@@ -157,6 +169,8 @@ def under_uncertain_context(
         seed,
         metrics=[metric],
         contexts=list(contexts),
+        one_objective=True,
+        constraints="absolute" if issubclass(acquisition, RiskUpperConfidenceBound) else "none",
     )
 
 
@@ -201,6 +215,7 @@ def value_at_risk(
         ValueError: If there is no context, values and probabilities do not match, a rule is
             unknown, or there is no initial trial.
         TypeError: If `risk_measure` is not a measure of risk.
+        UnsupportedError: If it has no lacing values, and `value_rule` is `"lacing"`.
 
     Example:
         >>> value_at_risk({"wind": ([0.0, 0.5, 1.0], [0.2, 0.6, 0.2])}).name
@@ -215,6 +230,8 @@ def value_at_risk(
     if rule not in get_args(LacingRule):
         raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
     value_of_rule(value_rule)
+    if value_rule == "lacing":
+        check_has_lacing_value(measure)
     values, shares = zip(*contexts.values(), strict=True)
     points = [list(map(float, point)) for point in itertools.product(*values)]
     weights = [math.prod(share) for share in itertools.product(*shares)]
@@ -235,7 +252,14 @@ def value_at_risk(
             **_constraint_option(constraint_risk_measure),
         },
     )
-    return after_sobol("value_at_risk", spec, num_initial, seed, parameters=list(contexts))
+    return after_sobol(
+        "value_at_risk",
+        spec,
+        num_initial,
+        seed,
+        chosen=dict(zip(contexts, values, strict=True)),
+        one_objective=True,
+    )
 
 
 def under_perturbed_inputs(
@@ -292,7 +316,12 @@ def under_perturbed_inputs(
         },
     )
     return after_sobol(
-        "under_perturbed_inputs", spec, num_initial, seed, parameters=list(deviations)
+        "under_perturbed_inputs",
+        spec,
+        num_initial,
+        seed,
+        perturbed=list(deviations),
+        one_objective=True,
     )
 
 
@@ -311,7 +340,8 @@ def level_set(
     objective, but these trials do not look for the best arm.
 
     Args:
-        threshold: In units of the objective's metric.
+        threshold: In units of the objective's metric, whether that is maximised or minimised; for
+            an objective of several metrics, such as `"y - z"`, a level of that expression.
         num_initial: The number of trials of the Sobol sequence.
         seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function, which takes `threshold`.
@@ -324,11 +354,31 @@ def level_set(
         >>> level_set(threshold=0.9).name
         'level_set'
     """
-    if not math.isfinite(threshold):
-        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-    options = {"threshold": threshold, **(acquisition_options or {})}
+    options = {"threshold": _finite(threshold), **(acquisition_options or {})}
     spec = generator_spec({}, acquisition, options, seed)
-    return after_sobol("level_set", spec, num_initial, seed)
+    return after_sobol(
+        "level_set",
+        spec,
+        num_initial,
+        seed,
+        one_objective=True,
+        constraints=_constraints(acquisition),
+    )
+
+
+def _finite(threshold: float) -> float:
+    r"""A threshold as a plain number; raises ValueError if it is not finite."""
+    number = float(threshold)
+    if not math.isfinite(number):
+        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+    return number
+
+
+def _constraints(acquisition: type[AcquisitionFunction]) -> Constraints:
+    r"""The outcome constraints that `RiskAcquisition` can build an acquisition function with."""
+    if issubclass(acquisition, PointwiseAcquisitionFunction):
+        return "any" if callable(getattr(acquisition, "lower", None)) else "none"
+    return "any" if "constraints" in inspect.signature(acquisition).parameters else "none"
 
 
 def _constraint_option(measure: RiskMeasure | None) -> dict[str, RiskMeasure]:
@@ -376,8 +426,6 @@ def risk_level_set(
         >>> risk_level_set("purity", {"humidity": (0.0, 1.0)}, threshold=0.9).name
         'under_uncertain_context'
     """
-    if not math.isfinite(threshold):
-        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
     return under_uncertain_context(
         metric,
         contexts,
@@ -385,6 +433,6 @@ def risk_level_set(
         num_initial=num_initial,
         seed=seed,
         acquisition=RiskStraddle,
-        acquisition_options={"threshold": threshold, **(acquisition_options or {})},
+        acquisition_options={"threshold": _finite(threshold), **(acquisition_options or {})},
         model_options=model_options,
     )

@@ -1,12 +1,22 @@
 r"""The nodes of a generation strategy: a Sobol sequence, and a generator of this package."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ax.adapter.registry import Generators
 from ax.core.experiment import Experiment
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.parameter import (
+    ChoiceParameter,
+    DerivedParameter,
+    FixedParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+)
+from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -19,12 +29,16 @@ from botorch.models.transforms.outcome import Standardize
 from botorch_risk.arguments import check_counts, check_integers
 from botorch_risk.ax.generator import RiskGenerators
 
+Constraints = Literal["any", "absolute", "none"]
+
 
 class KnownNames(TransitionCriterion):
-    r"""Always met, once the experiment has every name that a strategy uses.
+    r"""Always met, once the experiment has the names that a strategy uses, and fits it.
 
     A strategy is built before it sees the experiment. Ax evaluates the criteria of a node before
-    each candidate, so a misspelt name fails the first request, not a trial.
+    each candidate, so a mistake in the description fails the first request, before a trial is
+    evaluated. An outcome constraint on several metrics is always refused: Ax 1.3.1 would constrain
+    the first of them alone.
 
     Args:
         transition_to: The node to move to.
@@ -32,6 +46,12 @@ class KnownNames(TransitionCriterion):
         contexts: Names of metrics that are observed with the outcome. Ax adds a tracking metric
             when a trial is completed with it, so the check starts with the first trial.
         parameters: Names of parameters.
+        chosen: The values of each context that the strategy sets, by name: the last parameters, in
+            this order, numbers that are not log- or logit-scaled.
+        perturbed: Names of parameters with a continuous range.
+        one_objective: Whether the strategy has one objective, which may be a sum of metrics.
+        constraints: The outcome constraints that the strategy supports: any, only those with an
+            absolute limit, or none.
 
     Example:
         >>> KnownNames("risk_averse", metrics=["purity"]).metrics
@@ -44,32 +64,70 @@ class KnownNames(TransitionCriterion):
         metrics: Sequence[str] = (),
         contexts: Sequence[str] = (),
         parameters: Sequence[str] = (),
+        chosen: Mapping[str, Sequence[float]] | None = None,
+        perturbed: Sequence[str] = (),
+        one_objective: bool = False,
+        constraints: Constraints = "any",
     ) -> None:
         super().__init__(transition_to=transition_to)
         self.metrics, self.contexts = list(metrics), list(contexts)
-        self.parameters = list(parameters)
+        self.parameters, self.perturbed = list(parameters), list(perturbed)
+        self.chosen = {name: list(map(float, values)) for name, values in (chosen or {}).items()}
+        self.one_objective, self.constraints = one_objective, constraints
 
     def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
         r"""True.
 
         Raises:
-            UserInputError: If the experiment does not have a name.
+            UserInputError: If the experiment does not have a name, or a parameter does not fit.
+            UnsupportedError: If the strategy does not support the objective or a constraint.
         """
         self.check(experiment)
         return True
 
     def check(self, experiment: Experiment) -> None:
-        r"""Raises UserInputError if the experiment does not have a name."""
+        r"""Raises what `is_met` raises."""
         config = experiment.optimization_config
         if config is not None:
             _check("a metric", self.metrics, "objective", config.objective.metric_names)
-        _check("a parameter", self.parameters, "parameters", experiment.parameters)
+            self._check_optimization(config)
+        named = [*self.parameters, *self.chosen, *self.perturbed]
+        _check("a parameter", named, "parameters", experiment.parameters)
+        _check_chosen(self.chosen, experiment.search_space)
+        _check_perturbed(self.perturbed, experiment.search_space)
         if not experiment.lookup_data().df.empty:
             _check("a context", self.contexts, "metrics", experiment.metrics)
 
+    def _check_optimization(self, config: OptimizationConfig) -> None:
+        r"""Raises UnsupportedError unless the objective and the constraints are supported."""
+        objective = config.objective
+        if self.one_objective and objective.is_multi_objective:
+            raise UnsupportedError(
+                f"Expected one objective for {self.transition_to!r}. Got "
+                f"{len(objective.metric_names)}: {objective.expression!r}."
+            )
+        for constraint in config.outcome_constraints:
+            if len(constraint.metric_names) > 1:
+                raise UnsupportedError(
+                    "Expected outcome constraints of one metric each. Got "
+                    f"{constraint.expression!r}."
+                )
+            if self.constraints == "none":
+                raise UnsupportedError(
+                    "Expected no outcome constraint: the acquisition function of "
+                    f"{self.transition_to!r} has no confidence bounds, and would ignore it. Got "
+                    f"{constraint.expression!r}."
+                )
+            if self.constraints == "absolute" and constraint.relative:
+                raise UnsupportedError(
+                    f"Expected outcome constraints with an absolute limit for "
+                    f"{self.transition_to!r}, which hold under a risk. Got "
+                    f"{constraint.expression!r}, relative to the baseline."
+                )
+
 
 def check_names(experiment: Experiment, generation_strategy: GenerationStrategy) -> None:
-    r"""Raise UserInputError if the experiment lacks a name that a strategy uses.
+    r"""Raise UserInputError or UnsupportedError if the experiment does not fit a strategy.
 
     Args:
         experiment: Of Ax.
@@ -90,8 +148,66 @@ def _check(what: str, named: Sequence[str], where: str, known: Iterable[str]) ->
             )
 
 
+def _check_chosen(chosen: Mapping[str, Sequence[float]], space: SearchSpace) -> None:
+    r"""Raise UserInputError unless a strategy can set parameters to these values."""
+    names = list(chosen)
+    order = [
+        name
+        for name, parameter in space.parameters.items()
+        if not isinstance(parameter, (FixedParameter, DerivedParameter))
+    ]
+    if names and order[-len(names) :] != names:
+        raise UserInputError(
+            f"Expected the contexts {names} to be the last parameters, in this order. Got {order}."
+        )
+    for name, values in chosen.items():
+        parameter = space[name]
+        if (reason := _no_numbers(parameter)) is not None:
+            raise UserInputError(
+                f"Expected the context {name!r} to be a range on a linear scale or ordered numbers "
+                f"to choose from. Got {reason}."
+            )
+        for value in values:
+            if not parameter.validate(value):
+                raise UserInputError(
+                    f"Expected the context {name!r} to take {_described(parameter)}. Got {value:g}."
+                )
+
+
+def _no_numbers(parameter: Parameter) -> str | None:
+    r"""Why the models do not see a parameter as the user's own numbers, if so."""
+    if isinstance(parameter, RangeParameter):
+        scales = {"log": parameter.log_scale, "logit": parameter.logit_scale}
+        return next((f"a {scale} scale" for scale, is_used in scales.items() if is_used), None)
+    assert isinstance(parameter, ChoiceParameter)
+    if not parameter.is_numeric:
+        return f"a choice of {parameter.values}"
+    return None if parameter.is_ordered else f"an unordered choice of {parameter.values}"
+
+
+def _described(parameter: Parameter) -> str:
+    if isinstance(parameter, ChoiceParameter):
+        return f"values among {parameter.values}"
+    assert isinstance(parameter, RangeParameter)
+    kind = "whole numbers" if parameter.parameter_type == ParameterType.INT else "values"
+    return f"{kind} within its bounds [{parameter.lower:g}, {parameter.upper:g}]"
+
+
+def _check_perturbed(names: Sequence[str], space: SearchSpace) -> None:
+    ranges = [
+        name
+        for name, parameter in space.parameters.items()
+        if isinstance(parameter, RangeParameter) and parameter.parameter_type == ParameterType.FLOAT
+    ]
+    if wrong := [name for name in names if name not in ranges]:
+        raise UserInputError(
+            f"Expected perturbed parameters among those with a continuous range, {ranges}. Got "
+            f"{wrong}."
+        )
+
+
 def after_sobol(
-    name: str, spec: GeneratorSpec, num_initial: int, seed: int, **names: list[str]
+    name: str, spec: GeneratorSpec, num_initial: int, seed: int, **known: Any
 ) -> GenerationStrategy:
     r"""Trials of a Sobol sequence, then of a generator.
 
@@ -102,8 +218,8 @@ def after_sobol(
         spec: The generator.
         num_initial: The number of trials of the sequence, at least 1.
         seed: Seed of the Sobol sequence.
-        names: `metrics`, `contexts` and `parameters` that the experiment has to have; otherwise a
-            request for a candidate raises an error. See `KnownNames`.
+        known: What the experiment has to have, such as `metrics`, `contexts` and `parameters`;
+            otherwise a request for a candidate raises an error. See `KnownNames`.
 
     Raises:
         ValueError: If there is no initial trial, or the seed is not an integer.
@@ -119,7 +235,7 @@ def after_sobol(
         name="Sobol",
         generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})],
         transition_criteria=[
-            KnownNames(name, **names),
+            KnownNames(name, **known),
             MinTrials(threshold=num_initial, transition_to=name, use_all_trials_in_exp=True),
             MinTrials(
                 threshold=-(-num_initial // 2),

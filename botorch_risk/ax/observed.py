@@ -11,7 +11,9 @@ import pandas as pd
 import torch
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
-from ax.core.search_space import SearchSpaceDigest
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from ax.core.types import TCandidateMetadata
 from ax.exceptions.core import DataRequiredError, UserInputError
 from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
@@ -44,6 +46,9 @@ class ObservedAdapter(TorchAdapter):
     has a count, standard errors are taken as known noise, as everywhere in Ax. A model that does
     not learn the noise from counts uses standard errors if all rows have one.
 
+    The distribution of contexts is learnt from all trials that have them, `observed_contexts`,
+    including failed and abandoned ones.
+
     Ax stores outcomes with ten decimals. They are rounded likewise here, so that a saved and loaded
     experiment continues unchanged; a warning says when that matters.
 
@@ -56,6 +61,7 @@ class ObservedAdapter(TorchAdapter):
     @functools.wraps(TorchAdapter.__init__)  # type: ignore[misc]  # Ax reads the signature
     def __init__(self, **options: Any) -> None:
         self.generator = options["generator"]  # whose contexts the training data go without
+        self.observed_contexts = self._contexts_of(options["experiment"], options.get("data"))
         super().__init__(**options)
 
     def get_training_data(self, filter_in_design: bool = False) -> ExperimentData:
@@ -73,11 +79,25 @@ class ObservedAdapter(TorchAdapter):
         r"""The tracking metrics that are contexts."""
         return tuple(getattr(self.generator, "contexts", None) or ())
 
-    @property
-    def observed_contexts(self) -> pd.DataFrame:
-        r"""The contexts of all trials that have them, a column each, by trial and arm."""
-        table = self._training_data.observation_data["mean"]
-        return table.reindex(columns=list(self._contexts)).round(STORED_DECIMALS).dropna()
+    def _contexts_of(self, experiment: Experiment, data: Data | None = None) -> pd.DataFrame:
+        r"""The contexts of all trials that have them, a column each, by trial and arm.
+
+        Ax leaves the data of failed and abandoned trials out of those that models are fitted to.
+        """
+        table = (data or experiment.lookup_data()).df
+        table = table[table["metric_name"].isin(self._contexts)]
+        means = table.groupby(["trial_index", "arm_name", "metric_name"])["mean"].last()
+        columns = means.unstack("metric_name").reindex(columns=list(self._contexts))
+        return columns.round(STORED_DECIMALS).dropna()
+
+    def _process_and_transform_data(
+        self, experiment: Experiment, data: Data | None = None
+    ) -> tuple[ExperimentData, SearchSpace]:
+        before = self.observed_contexts
+        self.observed_contexts = self._contexts_of(experiment, data)
+        if not self.observed_contexts.equals(before):
+            self._last_experiment_data = None  # by which Ax decides whether to fit again
+        return super()._process_and_transform_data(experiment, data)
 
     def _convert_experiment_data(
         self,
@@ -103,7 +123,7 @@ class ObservedAdapter(TorchAdapter):
             kept = ~np.isnan(stored["mean"][name].to_numpy())
             if self._contexts:
                 values = _columns(beside[kept], self._contexts).to(dataset.Y)
-                every = _columns(self._within_bounds(known), self._contexts).to(dataset.Y)
+                every = _columns(self._within_bounds(), self._contexts).to(dataset.Y)
                 dataset = with_contexts(dataset, values, every, self._contexts)
             elif count_name(name) in beside:
                 counts = _columns(beside[kept], [count_name(name)]).to(dataset.Y)
@@ -111,10 +131,10 @@ class ObservedAdapter(TorchAdapter):
             observed.append(dataset if self._learns_noise(name) else with_known_noise(dataset))
         return observed, found, metadata
 
-    def _within_bounds(self, known: pd.DataFrame) -> pd.DataFrame:
+    def _within_bounds(self) -> pd.DataFrame:
         r"""All contexts, those beyond their bounds at the nearest one, with a warning."""
         bounds = dict(zip(self._contexts, self._context_bounds, strict=False))
-        known = known.copy()
+        known = self.observed_contexts.copy()
         for name, (lower, upper) in bounds.items():
             values = known[name]
             outside = values[(values < lower) | (values > upper)]
@@ -306,14 +326,15 @@ def readings(
     `client.configure_tracking_metrics(["purity_count"])`.
 
     Args:
-        values: The readings of each metric; a single number is passed on unchanged. NaN is a
+        values: The readings of each metric, or a single number, whose count is not stored. NaN is a
             reading that failed.
 
     Returns:
         Means with standard errors, and counts.
 
     Raises:
-        ValueError: If a metric has no reading left.
+        TypeError: If they are not numbers.
+        ValueError: If a metric has no reading left, or one is not finite.
 
     Example:
         >>> readings({"purity": [1.0, 3.0], "cost": 4.0})
@@ -321,17 +342,19 @@ def readings(
     """
     found: dict[str, float | tuple[float, float]] = {}
     for name, value in values.items():
-        if isinstance(value, float | int):
-            found[name] = value
-            continue
         given = as_floating(value, name)
-        if given.dim() != 1:
-            raise ValueError(f"Expected a list of the readings of {name!r}. Got {value!r}.")
-        known = [each for each in given.tolist() if not math.isnan(each)]
+        if given.dim() > 1:
+            raise ValueError(
+                f"Expected a list of the readings of {name!r}, or one number. Got {value!r}."
+            )
+        known = [each for each in given.reshape(-1).tolist() if not math.isnan(each)]
         if any(map(math.isinf, known)):
             raise ValueError(f"Expected finite readings of {name!r}. Got {known}.")
         if not known:
-            raise ValueError(f"Expected a reading of {name!r}. Got {list(value)}.")
+            raise ValueError(f"Expected a reading of {name!r}. Got {given.tolist()}.")
+        if given.dim() == 0:
+            (found[name],) = known
+            continue
         count = len(known)
         mean = math.fsum(each / count for each in known)  # of which no sum overflows
         found[name] = mean if count == 1 else (mean, _standard_error(known, mean))

@@ -2,12 +2,15 @@ from typing import Any
 
 import pytest
 import torch
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
 from ax.core.search_space import SearchSpaceDigest
 from ax.exceptions.core import UnsupportedError
 from ax.generators.torch_base import TorchOptConfig
 from botorch.utils.datasets import SupervisedDataset
 
 from botorch_risk.acquisition import qRiskAverseUpperConfidenceBound
+from botorch_risk.ax import level_set
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from tests.ax.test_generator import BOUNDS, data, generator
 
@@ -58,3 +61,31 @@ def test_a_constraint_on_a_sum_of_metrics_is_refused() -> None:
     _, gen = fitted((rows([1.0, 1.0]), rows([3.0])))
     with pytest.raises(UnsupportedError, match=r"one metric each. Got one of 2 metrics"):
         gen()
+
+
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("objective", "threshold", "expected"),
+    [
+        ("-y", 0.9, -0.9),
+        ("-y", torch.tensor(0.9, dtype=torch.double), -0.9),
+        ("y + z", 1.5, 1.5),
+        ("y - z", 0.3, 0.3),
+    ],
+)
+def test_a_threshold_stays_the_level_of_its_metric_or_expression(
+    objective: str, threshold: Any, expected: float
+) -> None:
+    client = Client()
+    client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
+    client.configure_optimization(objective)
+    options = {"threshold": threshold}
+    client.set_generation_strategy(level_set(0.0, num_initial=2, acquisition_options=options))
+    for heat in (0.1, 0.5, 0.8):
+        index = client.attach_trial({"heat": heat})
+        client.complete_trial(index, {name: heat**2 for name in "yz" if name in objective})
+    for _ in range(2):
+        client.get_next_trials(max_trials=1)
+        adapter: Any = client._generation_strategy.adapter
+        assert adapter.generator._acquisition.acqf.threshold.item() == expected
+    assert float(threshold) == abs(expected)

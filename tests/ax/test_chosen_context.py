@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 import torch
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UserInputError
+from botorch.exceptions.errors import UnsupportedError
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
 from botorch_risk.ax import value_at_risk
@@ -143,11 +144,53 @@ def test_bad_input() -> None:
         value_at_risk({"wind": ([0.0, 1.0], [0.6, 0.6])})
     with pytest.raises(ValueError, match=r"`rule` to be one of"):
         value_at_risk(WINDS, rule="best")  # type: ignore[arg-type]
-    for parameters, message in (
+    with pytest.raises(UnsupportedError, match=r"a risk measure among .* Got MeanVariance"):
+        value_at_risk(WINDS, risk_measure=MeanVariance(1.0))
+
+
+def of_wind(**options: Any) -> RangeParameterConfig:
+    return RangeParameterConfig(
+        "wind", **{"bounds": (0.0, 10.0), "parameter_type": "float"} | options
+    )
+
+
+def choice_of(values: list[Any], kind: Any = "int", is_ordered: bool = True) -> Any:
+    return ChoiceParameterConfig("wind", values, parameter_type=kind, is_ordered=is_ordered)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
         ((WIND, ANGLE), r"\['wind'\] to be the last parameters.*Got \['wind', 'angle'\]"),
-        ((ANGLE, RangeParameterConfig("wind", (0.0, 8.0), parameter_type="float")), r"Got 10"),
-    ):
-        client = simulator(parameters=parameters)
-        play(client, 4)
-        with pytest.raises(UserInputError, match=message):
-            client.get_next_trials(max_trials=1)
+        ((ANGLE, of_wind(bounds=(0.0, 8.0))), r"values within its bounds \[0, 8\]. Got 10"),
+        (
+            (ANGLE, of_wind(bounds=(0.01, 10.0), scaling="log")),
+            r"a range on a linear scale .* Got a log scale",
+        ),
+        (
+            (ANGLE, of_wind(bounds=(0, 10), parameter_type="int")),
+            r"whole numbers within its bounds \[0, 10\]. Got 0.1",
+        ),
+        ((ANGLE, choice_of([5, 10, 20])), r"values among \[5, 10, 20\]. Got 0.1"),
+        ((ANGLE, choice_of(["a", "b"], "str")), r"ordered numbers .* Got a choice of \['a', 'b'\]"),
+        (
+            (ANGLE, choice_of([1, 2, 3], is_ordered=False)),
+            r"Got an unordered choice of \[1, 2, 3\]",
+        ),
+    ],
+)
+def test_a_context_that_cannot_be_set_ends_the_first_request(parameters: Any, message: str) -> None:
+    client = simulator(parameters=parameters)
+    with pytest.raises(UserInputError, match=message):
+        client.get_next_trials(max_trials=1)
+
+
+@pytest.mark.parametrize(
+    "wind", [of_wind(bounds=(0, 20), parameter_type="int"), choice_of([5, 10])]
+)
+def test_whole_numbers_and_listed_values_can_be_set(wind: Any) -> None:
+    client = Client()
+    client.configure_experiment(name="simulator", parameters=(ANGLE, wind))
+    client.configure_optimization(objective="range")
+    client.set_generation_strategy(value_at_risk({"wind": ([5.0, 10.0], [0.5, 0.5])}))
+    assert client.get_next_trials(max_trials=1)

@@ -16,11 +16,12 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.ax import ContextualRiskModel, ObservedDataset, best_arm, under_uncertain_context
+from botorch_risk.ax.fitted import model_of
 from botorch_risk.ax.observed import with_contexts
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-from tests.ax.laboratory import HUMIDITY, complete, laboratory, node_of, play
+from tests.ax.laboratory import HUMIDITY, adapter_of, complete, laboratory, node_of, play
 
 # At the kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
@@ -112,6 +113,26 @@ def test_the_distribution_is_learnt_also_from_trials_without_an_outcome() -> Non
         with_contexts(dataset, torch.full((3, 1), torch.nan), every, ["w"])
 
 
+@pytest.mark.parametrize("end", ["mark_trial_failed", "mark_trial_abandoned"])
+def test_the_context_of_a_trial_that_ended_without_an_outcome_counts(end: str) -> None:
+    client = laboratory(strategy=under_uncertain_context("purity", HUMIDITY, num_initial=3))
+    for heat, humidity in ((0.1, 10.0), (0.5, 20.0), (0.8, 30.0)):
+        index = client.attach_trial({"heat": heat, "stir": 1.0})
+        client.complete_trial(index, {"purity": heat, "humidity": humidity})
+    assert _contexts(client) == [10.0, 20.0, 30.0]
+    index = client.attach_trial({"heat": 0.3, "stir": 1.0})
+    client.attach_data(index, {"humidity": 90.0})
+    getattr(client, end)(index)
+    assert _contexts(client) == [10.0, 20.0, 30.0, 90.0]  # though no outcome is new
+    assert len(adapter_of(client).get_training_data().arm_data) == 3
+
+
+def _contexts(client: Any) -> list[float]:
+    model: Any = model_of(adapter_of(client), "purity")
+    observed: list[float] = model.reductions[0].environment.observed.flatten().tolist()
+    return observed
+
+
 def test_bad_input() -> None:
     with pytest.raises(
         ValueError, match=r"contexts with bounds in order. Got \{'w': \(1.0, 0.0\)\}"
@@ -150,13 +171,17 @@ def test_constraints_hold_under_a_risk_over_the_contexts(measure: Any) -> None:
     assert best_arm(client).lower <= best_arm(client).mean
 
 
-def test_constraints_beside_contexts_need_a_bound() -> None:
-    strategy = under_uncertain_context(
-        "purity", HUMIDITY, num_initial=3, acquisition=qLogNoisyExpectedImprovement
+def test_constraints_beside_contexts_need_a_bound_and_an_absolute_limit() -> None:
+    unbounded = under_uncertain_context(
+        "purity", HUMIDITY, acquisition=qLogNoisyExpectedImprovement
     )
-    client = laboratory(strategy=strategy, constraints=["cost <= 1.0"])
-    play(client, 3)
-    with pytest.raises(UnsupportedError, match=r"Expected `RiskUpperConfidenceBound` for outcome"):
+    client = laboratory(strategy=unbounded, constraints=["cost <= 1.0"])
+    with pytest.raises(UnsupportedError, match=r"Expected no outcome constraint.*Got 'cost <= 1"):
+        client.get_next_trials(max_trials=1)
+    client = laboratory(
+        strategy=under_uncertain_context("purity", HUMIDITY), constraints=["cost <= 1.1 * baseline"]
+    )
+    with pytest.raises(UnsupportedError, match=r"an absolute limit .* relative to the baseline"):
         client.get_next_trials(max_trials=1)
 
 

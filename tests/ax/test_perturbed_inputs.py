@@ -103,7 +103,6 @@ def test_bad_input() -> None:
         client = furnace(
             under_perturbed_inputs({name: 0.1}, num_initial=3), parameters=(HEAT, STEPS, KIND)
         )
-        play(client, 3)
         message = rf"a continuous range, \['heat'\]. Got \['{name}'\]"
         with pytest.raises(UserInputError, match=message):
             client.get_next_trials(max_trials=1)

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,3 +21,15 @@ def test_a_reading_that_failed_does_not_count() -> None:
     assert readings({"y": [math.nan, 3.0]}) == {"y": 3.0, "y_count": 1}
     with pytest.raises(ValueError, match=r"Expected a reading of 'y'. Got \[nan, nan\]"):
         readings({"y": [math.nan, math.nan]})
+
+
+def test_a_single_number_is_checked_as_a_list_is() -> None:
+    for number in (2, np.float32(2.0), np.int64(2), np.array(2.0), torch.tensor(2.0)):
+        found = readings({"y": number})
+        assert found == {"y": 2.0} and type(found["y"]) is float
+    with pytest.raises(ValueError, match=r"Expected a reading of 'y'. Got nan"):
+        readings({"y": math.nan})
+    with pytest.raises(ValueError, match=r"Expected finite readings of 'y'. Got \[inf\]"):
+        readings({"y": math.inf})
+    with pytest.raises(TypeError, match=r"Expected `y` to be a tensor, or an array or a list of n"):
+        readings({"y": "2"})

@@ -20,10 +20,9 @@ from plotly import graph_objects as go
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.ax.acquisition import OfDecisions
+from botorch_risk.ax.acquisition import parts_of
 from botorch_risk.ax.fitted import fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
-from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import Expectation
 
@@ -77,7 +76,7 @@ class TradeOff(NamedTuple):
 
 def check_has_risk(bound: Any) -> None:
     r"""Raises UnsupportedError unless `trade_off` knows the bound."""
-    objective = _objective(bound)
+    objective = parts_of(bound).objective
     known = isinstance(objective, RiskUpperConfidenceBound)
     if not (known or isinstance(objective.model, MeanVarianceGP)):
         raise UnsupportedError(
@@ -106,12 +105,11 @@ def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
         >>> found.risk.shape, found.label, found.signs
         (torch.Size([9]), 'standard deviation of a reading', (-1, -1))
     """
+    parts, sign = parts_of(bound), -1 if minimize else 1
+    objective, constraints, X = parts.objective, parts.constraints, parts.decisions(X)
     feasible = torch.ones(len(X), dtype=torch.bool)
-    if isinstance(bound, OfDecisions):
-        X = X[..., : bound.num_decisions]
-    elif isinstance(bound, ConstrainedUpperConfidenceBound):
-        feasible = bound.feasible(X, "mean")
-    objective, sign = _objective(bound), -1 if minimize else 1
+    if constraints is not None:
+        feasible = constraints.feasible(X, "mean")
     with torch.no_grad():
         if isinstance(objective.model, MeanVarianceGP):
             noise = objective.model.predicted_noise(X).squeeze(-1)
@@ -127,12 +125,6 @@ def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
             return TradeOff(sign * mean, spread, feasible, "context_sd", label, (sign, -1))
         risk, label = objective.mean(X), type(objective.risk_measure).__name__
         return TradeOff(sign * mean, sign * risk, feasible, "risk", label, (sign, sign))
-
-
-def _objective(bound: Any) -> Any:
-    r"""The bound without its constraints, of decisions alone."""
-    is_round_another = isinstance(bound, (OfDecisions, ConstrainedUpperConfidenceBound))
-    return bound.bound if is_round_another else bound
 
 
 # Of the strategy, and of data from which a model cannot be built yet.

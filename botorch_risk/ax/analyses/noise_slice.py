@@ -13,7 +13,14 @@ from ax.analysis.plotly.surface.utils import (
     is_axis_log_scale,
 )
 from ax.analysis.plotly.utils import LEGEND_POSITION, truncate_label
-from ax.core.parameter import DerivedParameter, Parameter, ParameterType, TParamValue
+from ax.core.parameter import (
+    ChoiceParameter,
+    DerivedParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+    TParamValue,
+)
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 from plotly import graph_objects as go
@@ -74,6 +81,7 @@ class NoiseSlicePlot(FittedAnalysis):
                 "Expected a model that learns the noise, MeanVarianceGP, as `risk_averse` has it. "
                 f"Got a {type(model).__name__} of {fitted.metric!r}."
             )
+        self._check_parameters(fitted.experiment.search_space)
         others = fitted.experiment.search_space.parameters.keys() - {self.parameter_name}
         if others <= self.fixed_values.keys():
             return model, self.fixed_values
@@ -83,7 +91,6 @@ class NoiseSlicePlot(FittedAnalysis):
     def _card(self, fitted: Fitted, part: Any) -> PlotlyAnalysisCard:
         model, fixed = part
         name, metric = self.parameter_name, fitted.metric
-        self._check_names(fitted.experiment.search_space)
         curve = self._curve(fitted, model, fixed)
         arms = _arms(fitted, model, name)
         at = ", ".join(f"{each} = {_short(fixed[each])}" for each in fixed if each != name)
@@ -96,16 +103,28 @@ class NoiseSlicePlot(FittedAnalysis):
             figure=_figure(curve, arms, fitted.experiment.search_space[name], metric),
         )
 
-    def _check_names(self, space: SearchSpace) -> None:
-        r"""Raises UserInputError unless the search space has the parameters."""
-        known = [
-            name
+    def _check_parameters(self, space: SearchSpace) -> None:
+        r"""Raises UserInputError unless the search space has the slice."""
+        known = {
+            name: parameter
             for name, parameter in space.parameters.items()
             if not isinstance(parameter, DerivedParameter)
-        ]
+        }
         for name in (self.parameter_name, *self.fixed_values):
             if name not in known:
-                raise UserInputError(f"Expected a parameter in {known}. Got {name!r}.")
+                raise UserInputError(f"Expected a parameter in {list(known)}. Got {name!r}.")
+        axis = known[self.parameter_name]
+        is_ordered = isinstance(axis, ChoiceParameter) and axis.is_ordered
+        if not (isinstance(axis, RangeParameter) or is_ordered):
+            raise UserInputError(
+                f"Expected a range or an ordered choice on the x-axis. Got the "
+                f"{type(axis).__name__} {axis.name!r}."
+            )
+        for name, value in self.fixed_values.items():
+            if not known[name].validate(value):
+                raise UserInputError(
+                    f"Expected a value that {name!r} takes in the search space. Got {value!r}."
+                )
 
     def _curve(
         self, fitted: Fitted, model: MeanVarianceGP, fixed: Mapping[str, TParamValue]

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.core.analysis_card import ErrorAnalysisCard
+from ax.core.analysis_card import NotApplicableStateAnalysisCard
 
 from botorch_risk.acquisition import qRiskAverseUpperConfidenceBound
 from botorch_risk.ax import NoiseSlicePlot, best_arm, level_set, readings, risk_averse
 from botorch_risk.ax.fitted import model_of
-from tests.ax.laboratory import TABLE, adapter_of, card_of, laboratory, play, with_table
+from tests.ax.laboratory import PARAMETERS, TABLE, adapter_of, card_of, laboratory, play, with_table
 
 SLICE = {"heat": 0.25, "stir": 1.0}
 
@@ -126,9 +126,23 @@ def test_a_strategy_without_a_recommendation_needs_all_fixed_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "analysis", [NoiseSlicePlot("water"), NoiseSlicePlot("heat", fixed_values={"water": 1.0})]
+    ("analysis", "message"),
+    [
+        (NoiseSlicePlot("water"), "a parameter in ['heat', 'stir', 'dye']. Got 'water'."),
+        (NoiseSlicePlot("heat", fixed_values={"water": 1.0}), "a parameter in "),
+        (NoiseSlicePlot("dye"), "an ordered choice on the x-axis. Got the ChoiceParameter 'dye'."),
+        (NoiseSlicePlot("heat", fixed_values={"stir": 3.0}), "'stir' takes in the search space. G"),
+        (NoiseSlicePlot("heat", fixed_values={"dye": "x"}), "'dye' takes in the search space. Got"),
+    ],
 )
-def test_names_that_are_no_parameters(analysis: NoiseSlicePlot) -> None:
-    found = card_of(with_table(), analysis)
-    assert isinstance(found, ErrorAnalysisCard)
-    assert "Expected a parameter in ['heat', 'stir']. Got 'water'." in found.subtitle
+def test_a_slice_that_the_search_space_does_not_have(
+    analysis: NoiseSlicePlot, message: str
+) -> None:
+    dye = ChoiceParameterConfig("dye", ["a", "b", "c"], parameter_type="str", is_ordered=False)
+    client = laboratory(parameters=(*PARAMETERS, dye))
+    for heat, values in TABLE[:3]:
+        index = client.attach_trial({"heat": heat, "stir": 1.0, "dye": "a"})
+        client.complete_trial(index, readings({"purity": values}))
+    found = card_of(client, analysis)
+    assert isinstance(found, NotApplicableStateAnalysisCard)
+    assert message in found.blob

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from botorch_risk.ax import RiskFrontierPlot, best_arm, level_set, risk_averse
+from botorch_risk.ax import RiskFrontierPlot, best_arm, level_set, risk_averse, value_at_risk
 from botorch_risk.ax.best_arm import Rule
 from botorch_risk.ax.fitted import model_of
 from tests.ax.laboratory import adapter_of, card_of, laboratory, play, with_table
@@ -63,6 +63,16 @@ def test_arms_that_break_a_constraint_are_not_on_the_frontier() -> None:
     assert not card.df["non_dominated"][2:].any()
     names = [each.name for each in card.get_figure().data]
     assert names[-2:] == ["likely infeasible", "recommended"]
+
+
+@pytest.mark.filterwarnings("ignore::botorch_risk.recommend.InfeasibleRecommendationWarning")
+def test_constraints_of_decisions_under_chosen_contexts() -> None:
+    strategy = value_at_risk({"stir": ([0.99, 1.0], [0.5, 0.5])})
+    client = with_table(constraints=["cost <= 0.25"], strategy=strategy)
+    card = card_of(client, RiskFrontierPlot())
+    assert card.df["feasible"].tolist() == [True, True, False, False, False, False]
+    best = card.df[card.df["recommended"]].iloc[0]
+    assert best["trial_index"] == best_arm(client).trial_index
 
 
 def test_the_star_is_the_recommended_arm() -> None:
