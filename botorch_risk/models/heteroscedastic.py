@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.model import FantasizeMixin, Model
 from botorch.models.transforms.input import InputTransform
@@ -31,10 +31,10 @@ from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
-from botorch_risk.models.learnt_noise import LearntNoise
+from botorch_risk.models.learnt_noise import LearntNoise, default_evidence
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
-from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.repeats import RepeatedOutcomes, check_finite
 from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
 from botorch_risk.models.wrong_readings import without_wrong_readings
@@ -222,7 +222,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 beta=noise_beta,
                 covar_module=noise_covar_module,
                 input_transform=copy.deepcopy(input_transform),
-                evidence=noise_evidence or _default_evidence(variance_link, outcomes),
+                evidence=noise_evidence or default_evidence(variance_link, outcomes),
             )
         noise_of_rows, positive = noise.of_rows(X, outcomes, noise_beta)
         inputs = stand_in_first(X, observed)
@@ -246,9 +246,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         super().__init__()
         self.is_conditioned = False
         self.register_buffer("train_X", X, persistent=False)
-        self.register_buffer("train_counts", outcomes.counts, persistent=False)
-        self.register_buffer("train_means", outcomes.means, persistent=False)
-        self.register_buffer("train_variances", outcomes.variances, persistent=False)
+        for name in ("counts", "means", "variances"):
+            self.register_buffer(f"train_{name}", getattr(outcomes, name), persistent=False)
         self.knows_variances = outcomes.known_variances
         self.noise = noise
         self.mean_model = mean_model
@@ -276,10 +275,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
         Of a batch, the medians of its replicates, `batch_shape x 1 x 1`.
         """
-        counts = self.train_counts
-        repeated = counts.masked_fill(counts == 0, torch.nan)
-        median = repeated.nanmedian(dim=-2, keepdim=True).values.nan_to_num(nan=1.0)
-        return median if self.batch_shape else int(median)
+        counts = self._outcomes.typical_counts
+        return counts if self.batch_shape else int(counts)
 
     def forward(self, X: Tensor) -> MultivariateNormal:
         self._require_noise()
@@ -308,9 +305,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         for warning in self._warnings:
             warnings.warn(warning, InputDataWarning, stacklevel=2)
         if observation_noise is True:
-            observation_noise = fixed_noise.transform_variance(
-                self.mean_model, self.predicted_noise(X)
-            )
+            noise = self.predicted_noise(X)
+            observation_noise = fixed_noise.transform_variance(self.mean_model, noise)
         with predicting_with(self.mean_model):
             return self.mean_model.posterior(
                 X, observation_noise=observation_noise, posterior_transform=posterior_transform
@@ -374,7 +370,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 not positive and no floor is set.
         """
         X = checked_points(X, self)
-        return self._noise_of_means(X, self._counts(num_repeats, X))
+        return self._noise_of_means(X, self._outcomes.counts_at(X, num_repeats))
 
     def _noise_of_means(self, X: Tensor, counts: Tensor) -> Tensor:
         noise = self.noise.of_means(X, counts, self.noise_beta)
@@ -411,10 +407,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         """
         self._require_noise()
         X, Y = checked_points(X, self), as_floating(Y, "Y")
-        counts = self._counts(num_repeats, X)
+        counts = self._outcomes.counts_at(X, num_repeats)
         if noise is None:
-            if not bool(X.isfinite().all() & Y.isfinite().all()):
-                raise InputDataError("Expected `X` and `Y` to be finite. Got NaN or infinity.")
+            check_finite(X, Y)
             noise = self._noise_of_means(X, counts)
             noise = fixed_noise.transform_variance(self.mean_model, noise)
         process = self.noise
@@ -431,7 +426,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         observations of batch UCB.
         """
         X = checked_points(X, self)
-        counts = self._counts(num_repeats, X)
+        counts = self._outcomes.counts_at(X, num_repeats)
         with torch.no_grad():
             repeated = bool((counts > 1).any())
             process = self.noise.conditioned(X, counts, None) if repeated else self.noise
@@ -461,24 +456,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             observation_noise = X.new_ones(*self.batch_shape, 1, 1)
         elif observation_noise is None:
             with fantasize():
-                noise = self.predicted_noise(X) / self._counts(num_repeats, X)
+                noise = self.predicted_noise(X) / self._outcomes.counts_at(X, num_repeats)
             observation_noise = fixed_noise.transform_variance(self.mean_model, noise)
         return super().fantasize(X, sampler, observation_noise=observation_noise, **kwargs)
-
-    def _counts(self, num_repeats: int | Tensor | None, X: Tensor) -> Tensor:
-        r"""The numbers of repeats at X: one, or one for each row."""
-        if num_repeats is None:
-            return torch.as_tensor(self.num_repeats).to(X)
-        counts = as_floating(num_repeats, "num_repeats").to(X)
-        if not bool(((counts >= 1) & (counts == counts.round())).all()):
-            raise ValueError(f"Expected whole numbers `num_repeats` >= 1. Got {num_repeats}.")
-        shape = counts.shape[-2:]
-        if counts.numel() > 1 and (len(shape) < 2 or shape not in ((1, 1), (X.shape[-2], 1))):
-            raise BotorchTensorDimensionError(
-                "Expected `num_repeats` to be a number, or to have the shape `... x n x 1` with "
-                f"n = {X.shape[-2]}. Got {tuple(counts.shape)}."
-            )
-        return counts
 
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
         model = MeanVarianceGP.__new__(MeanVarianceGP)
@@ -568,10 +548,6 @@ def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
     r"""Observe again after a state was loaded, of which observations are no part."""
     if model.noise.fits_with_mean and not model.is_conditioned:
         model.refresh_noise()
-
-
-def _default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
-    return "readings" if link == "log" and not outcomes.known_variances else "spread"
 
 
 @DrawMatheronPaths.register(MeanVarianceGP)

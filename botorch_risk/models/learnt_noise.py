@@ -337,6 +337,11 @@ class LearntNoise(NoiseProcess):
         )
 
 
+def default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
+    r"""The evidence for the noise that is best where it can be had: all readings."""
+    return "readings" if link == "log" and not outcomes.known_variances else "spread"
+
+
 def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> None:
     if evidence not in ("readings", "spread"):
         raise ValueError(f"Expected `noise_evidence` 'readings' or 'spread'. Got {evidence!r}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -167,6 +168,36 @@ class RepeatedOutcomes:
             counts=self.counts.detach(),
         )
 
+    @property
+    def typical_counts(self) -> Tensor:
+        r"""The median number of repeats of each replicate's rows, `batch_shape x 1 x 1`."""
+        counts = self.counts.masked_fill(self.counts == 0, torch.nan)
+        return counts.nanmedian(dim=-2, keepdim=True).values.nan_to_num(nan=1.0)
+
+    def counts_at(self, X: Tensor, num_repeats: Any = None) -> Tensor:
+        r"""The numbers of repeats at new points `... x n x d`: one, or one for each row.
+
+        Args:
+            X: The points.
+            num_repeats: The numbers; `typical_counts` if omitted.
+
+        Raises:
+            BotorchTensorDimensionError: If they have another shape.
+            ValueError: If one is not whole or below 1.
+        """
+        if num_repeats is None:
+            return self.typical_counts.to(X)
+        counts = as_floating(num_repeats, "num_repeats").to(X)
+        if not bool(((counts >= 1) & (counts == counts.round())).all()):
+            raise ValueError(f"Expected whole numbers `num_repeats` >= 1. Got {num_repeats}.")
+        shape = counts.shape[-2:]
+        if counts.numel() > 1 and (len(shape) < 2 or shape not in ((1, 1), (X.shape[-2], 1))):
+            raise BotorchTensorDimensionError(
+                "Expected `num_repeats` to be a number, or to have the shape `... x n x 1` with "
+                f"n = {X.shape[-2]}. Got {tuple(counts.shape)}."
+            )
+        return counts
+
     def select(self, rows: Tensor) -> RepeatedOutcomes:
         r"""The outcomes of some rows, given by index or by a boolean mask over `n`."""
         return replace(
@@ -212,6 +243,12 @@ class RepeatedOutcomes:
             variances=variances.where(counts > 1, variances.new_tensor(torch.nan)),
             counts=counts,
         )
+
+
+def check_finite(X: Tensor, Y: Tensor) -> None:
+    r"""Raise InputDataError if an input or an outcome is not finite."""
+    if not bool(X.isfinite().all() & Y.isfinite().all()):
+        raise InputDataError("Expected `X` and `Y` to be finite. Got NaN or infinity.")
 
 
 def as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
