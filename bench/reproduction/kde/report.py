@@ -152,7 +152,7 @@ def played_long(results: Path, kept: Path, name: str) -> dict[str, Tensor]:
             whole |= {label: each for label, each in curves.items() if each.shape[-1] >= NUM_LONG}
     if whole:
         write_curves(path, {label: {"cumulative": each} for label, each in whole.items()})
-    return {label.removesuffix(OF_2023): each for label, each in whole.items()}
+    return {label: whole[label + OF_2023] for label in DRAWN if label + OF_2023 in whole}
 
 
 def draw_long(found: dict[str, dict[str, Tensor]], path: Path) -> None:
