@@ -27,6 +27,7 @@ REFUSALS = (ValueError, TypeError, BotorchError)  # what a user can act on
 WITHOUT_LIMITS = {
     "acquisition.TruncatedVarianceState": "a state, whose classmethod checks",
     "ax.BestArm": "a result",
+    "bandits.draw_arms.seeds": "its example is of two replicates",
     "optim.optimize_acqf_replicates.seeds": "its example is of two replicates",
     "projected_bfgs.minimize_rows": "the innermost loop, whose callers check",
     "strategies.History": "a state, whose strategy checks",

@@ -52,6 +52,7 @@ PRIVATE: dict[str, tuple[Any, str]] = {
     "_instantiate_acquisition": (BoTorchGenerator, "`best_arm` and the analyses"),
     "_botorch_acqf_options": (BoTorchGenerator, "`best_arm` and the analyses"),
     "_training_data": (Adapter, "contexts and counts of readings"),
+    "_process_and_transform_data": (Adapter, "contexts of every trial"),
     "_convert_experiment_data": (TorchAdapter, "contexts, counts of readings, stored decimals"),
     "_transform_observation_features": (TorchAdapter, "`best_arm` and the analyses"),
     "_search_space": (Adapter, "`best_arm` and the analyses"),
