@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 # Objects of BoTorch may stand for them in an argument; the code that converts them checks them.
@@ -136,6 +136,19 @@ def as_floating(values: Any, name: str = "values") -> Tensor:
             f"Expected `{name}` to be a tensor, or an array or a list of numbers. Got None."
         )
     return values if values.is_floating_point() else values.double()
+
+
+def check_rows(name: str, values: Tensor, columns: str = "d_w") -> None:
+    r"""Refuse values `batch_shape x n x columns` without rows, columns or a number."""
+    if values.dim() < 2 or 0 in values.shape:
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to have shape `batch_shape x n x {columns}`, with no dimension "
+            f"empty. Got {tuple(values.shape)}."
+        )
+    finite = values.isfinite().all(dim=-1)
+    if not finite.all():
+        index = tuple((~finite).nonzero()[0].tolist())
+        raise InputDataError(f"Expected finite `{name}`. Got {values[index].tolist()} at {index}.")
 
 
 def check_bounds(

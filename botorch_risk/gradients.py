@@ -61,7 +61,7 @@ def inputs_need_gradients(model: Any) -> bool:
     transform = getattr(model, "input_transform", None)
     if transform is None or next(transform.parameters(), None) is None:
         return True
-    # The parameters are those of the model before: a conditioned model is a copy.
+    # A conditioned model is a copy, whose own parameters these leaves are not.
     return not all(isinstance(leaf, Parameter) for leaf in _leaves(inputs))
 
 

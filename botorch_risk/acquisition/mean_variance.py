@@ -376,9 +376,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
     def _optimistic_noise(self, X: Tensor) -> Tensor:
         r"""Lower bounds `batch_shape x q` of the noise, each after the points before it."""
         model: Any = self.model
-        counts = torch.as_tensor(model.num_repeats).to(X)
-        if counts.dim() > 1:
-            counts = counts.squeeze(-1)
+        counts = torch.as_tensor(model.num_repeats).to(X).squeeze(-1)
         beta = None if self.noise_beta is None else self.noise_beta.to(X)
         noise, _ = model.noise.bounds_in_sequence(X, beta, counts)
         if beta is None:

@@ -59,7 +59,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             Default: `beta`.
         penalty: The cost of a violation by one spread, in spreads of the objective.
         objective_outcome: The index of the objective among the model's outcomes, for its spread.
-        X_pending: `batch_shape x n' x d` decisions under evaluation; those of `bound` if omitted.
+        X_pending: `batch_shape x n' x d` decisions under evaluation; `bound.X_pending` if omitted.
 
     Raises:
         TypeError: If a constraint has the wrong type.

@@ -14,8 +14,9 @@ from botorch_risk.arguments import (
     check_bounds,
     check_counts,
     check_nonnegative,
+    check_rows,
 )
-from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
+from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import seeded_uniforms, tensor_grid
 from botorch_risk.matrices import squared_differences
 from botorch_risk.seeding import as_seeds
@@ -53,7 +54,7 @@ class DiscreteEnvironment(IndependentEnvironment):
         self, points: Tensor, probabilities: Tensor | None = None, categories: Sequence[int] = ()
     ) -> None:
         points = as_floating(points, "points")
-        check_values("points", points)
+        check_rows("points", points)
         super().__init__(points, checked_probabilities(probabilities, points))
         self.categories = tuple(categories)
         d_w = points.shape[-1]
@@ -116,8 +117,8 @@ class EmpiricalGrid(IndependentEnvironment):
 
     def __init__(self, observed: Tensor, grid: Tensor) -> None:
         observed, grid = as_floating(observed, "observed"), as_floating(grid, "grid")
-        check_values("observed", observed)
-        check_values("grid", grid)
+        check_rows("observed", observed)
+        check_rows("grid", grid)
         if grid.dim() != 2 or grid.shape[-1] != observed.shape[-1]:
             raise BotorchTensorDimensionError(
                 f"Expected `grid` to have shape `n_w x {observed.shape[-1]}`. Got {grid.shape=}."
@@ -186,7 +187,7 @@ class StandardDeviationBox(IndependentEnvironment):
     ) -> None:
         observed = as_floating(observed, "observed").detach()
         bounds = as_tensor("bounds", bounds)
-        check_values("observed", observed)
+        check_rows("observed", observed)
         check_counts(n_w=n_w)
         check_nonnegative(num_deviations=num_deviations)
         batch_shape, d_w = observed.shape[:-2], observed.shape[-1]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import ClassVar
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Generator, Tensor
 from torch.nn import Module
 
@@ -289,16 +289,3 @@ def inside(W: Tensor, box: Tensor) -> Tensor:
     lower, upper = box.to(W).split(1, dim=-2)
     slack = 8 * torch.finfo(W.dtype).eps * torch.maximum(lower.abs(), upper.abs())
     return ((lower - slack <= W) & (upper + slack >= W)).all(dim=-1)
-
-
-def check_values(name: str, values: Tensor) -> None:
-    r"""Refuse values of W without rows, columns or a number."""
-    if values.dim() < 2 or 0 in values.shape:
-        raise BotorchTensorDimensionError(
-            f"Expected `{name}` to have shape `batch_shape x n x d_w`, with no dimension empty. "
-            f"Got {tuple(values.shape)}."
-        )
-    finite = values.isfinite().all(dim=-1)
-    if not finite.all():
-        index = tuple((~finite).nonzero()[0].tolist())
-        raise InputDataError(f"Expected finite `{name}`. Got {values[index].tolist()} at {index}.")

@@ -13,9 +13,9 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_rows
 from botorch_risk.environments.density import AtBounds, KernelDensity
-from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
+from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import (
     box_points,
     legendre_axes,
@@ -99,7 +99,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
         relative_floor: float = 1e-3,
     ) -> None:
         observed = as_floating(observed, "observed").detach()
-        check_values("observed", observed)
+        check_rows("observed", observed)
         check_counts(n_w=n_w)
         check_counts(0, n_ball=n_ball)
         bounds = as_tensor("bounds", bounds)

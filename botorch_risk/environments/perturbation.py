@@ -6,9 +6,9 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_rows
 from botorch_risk.environments.discrete import checked_probabilities
-from botorch_risk.environments.environment import Environment, check_values
+from botorch_risk.environments.environment import Environment
 from botorch_risk.steady import moved
 
 
@@ -52,7 +52,7 @@ class InputPerturbation(Environment):
         super().__init__()
         perturbations = as_floating(perturbations, "perturbations")
         bounds = as_tensor("bounds", bounds)
-        check_values("perturbations", perturbations)
+        check_rows("perturbations", perturbations)
         if bounds is not None:
             check_bounds(bounds, perturbations.shape[-1])
         weights = checked_probabilities(probabilities, perturbations)

@@ -7,8 +7,13 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_probability
-from botorch_risk.environments.environment import check_values
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_counts,
+    check_probability,
+    check_rows,
+)
 from botorch_risk.environments.observed_contexts import ObservedContexts
 from botorch_risk.risk import Ball
 from botorch_risk.seeding import generators
@@ -142,7 +147,7 @@ def _checked(observed: Tensor, coverage: float) -> Tensor:
         raise BotorchTensorDimensionError(
             f"Expected `observed` to have shape `t x d_w`. Got {observed.shape=}."
         )
-    check_values("observed", observed)
+    check_rows("observed", observed)
     return observed
 
 

@@ -5,19 +5,14 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import sampled_risks, sobol_normal_numbers
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_rows
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.posterior.joint_moments import JointPredictor
 from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.posterior.t_batch import (
-    as_points,
-    check_decisions,
-    check_made_inputs,
-    input_widths,
-)
+from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
 # Joint samples and covariances over W, all decisions counted, held at once.
@@ -75,7 +70,7 @@ def risk_samples(
     environment, measure = parts_of(environment, risk_measure)
     measure = measure.bind(environment)
     X = as_points(X, model)
-    check_decisions("X", X)
+    check_rows("X", X, "d_x")
     joint = JointPredictor.of(MarginalPredictor(model))
     n_w = environment.expand(X[..., :1, :])[0].shape[-2]
     rows = _CHUNK_ENTRIES.rows(X.device, n_w * max(n_w, num_samples) * X[..., 0, 0].numel())

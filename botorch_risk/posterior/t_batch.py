@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.gpytorch import MultiTaskGPyTorchModel
 from botorch.models.model import Model
 from botorch.models.transforms import input as transforms
@@ -183,21 +183,6 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
             f"Expected `{name}` to have the {columns} columns of the model's inputs. "
             f"Got {tuple(X.shape)}."
         )
-
-
-def check_decisions(name: str, X: Tensor) -> None:
-    r"""Raise unless decisions `batch_shape x m x d_x` have rows, and numbers that are finite.
-
-    Raises:
-        BotorchTensorDimensionError: If there is no row.
-        InputDataError: If a number is not finite.
-    """
-    if X.dim() < 2 or 0 in X.shape:
-        raise BotorchTensorDimensionError(
-            f"Expected `{name}` to have shape `batch_shape x m x d_x`. Got {tuple(X.shape)}."
-        )
-    if not X.isfinite().all():
-        raise InputDataError(f"Expected `{name}` to be finite. Got NaN or infinity.")
 
 
 def as_points(X: Tensor, model: Model) -> Tensor:

@@ -7,17 +7,12 @@ from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
 from botorch_risk.acquisition.compared_risks import ComparedRisks
-from botorch_risk.arguments import check_counts, check_even
+from botorch_risk.arguments import check_counts, check_even, check_rows
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.posterior.joint_moments import safe_root
-from botorch_risk.posterior.t_batch import (
-    as_points,
-    check_decisions,
-    check_made_inputs,
-    input_widths,
-)
+from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
 
@@ -79,8 +74,8 @@ def regret_samples(
     refuse_reduced(model)
     environment, measure = parts_of(environment, risk_measure)
     X, x = as_points(X_compared, model), as_points(x, model).unsqueeze(-2)
-    check_decisions("X_compared", X)
-    check_decisions("x", x)
+    check_rows("X_compared", X, "d_x")
+    check_rows("x", x, "d_x")
     try:
         batch = torch.broadcast_shapes(x.shape[:-2], X.shape[:-2], model.batch_shape)
         X = torch.cat([part.expand(*batch, *part.shape[-2:]) for part in (x, X)], dim=-2)

@@ -233,7 +233,7 @@ def the_support_holds_points_and_draws_and_no_others(
 def values_are_of_every_replicate_and_of_its_columns(
     case: EnvironmentCase, dtype: torch.dtype, batch_shape: tuple[int, ...]
 ) -> None:
-    r"""Values without a batch dimension are those of each; another number of columns is refused."""
+    r"""Values without a batch dimension count for each replicate; other columns are refused."""
     observed = case.values(*batch_shape, 7, dtype=dtype)
     environment: Any = case.of(observed)
     W = case.values(5, dtype=dtype)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from torch import Tensor
 from torch.distributions import Normal
 
-from botorch_risk.arguments import check_bounds
+from botorch_risk.arguments import check_bounds, check_rows
 from botorch_risk.environments import (
     ContinuousEnvironment,
     DiscreteEnvironment,
@@ -25,7 +25,7 @@ from botorch_risk.environments import (
     regular_grid,
     silverman_bandwidth,
 )
-from botorch_risk.environments.environment import check_values, choose, inside
+from botorch_risk.environments.environment import choose, inside
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BOXES = [(3.0, 5.0), (-4.0, -1.0)]
@@ -278,10 +278,10 @@ def test_bounds_must_be_a_box() -> None:
 
 def test_one_value_that_is_no_number_is_named() -> None:
     values = torch.rand(2, 3, 2)
-    check_values("contexts", values)
+    check_rows("contexts", values)
     values[1, 0, 1] = math.inf
     with pytest.raises(InputDataError, match=r"finite `contexts`. Got \[0\.\d+, inf\] at \(1, 0\)"):
-        check_values("contexts", values)
+        check_rows("contexts", values)
 
 
 def test_what_a_strategy_asks_of_an_environment() -> None:

@@ -73,9 +73,9 @@ def test_bad_input() -> None:
     other = DiscreteEnvironment(torch.rand(3, 2).double())
     with pytest.raises(BotorchTensorDimensionError, match="Got 3"):
         risk_samples(model(), other, Expectation(), X)
-    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x d_x`"):
+    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x n x d_x`"):
         risk_samples(model(), W, Expectation(), X[0])
-    with pytest.raises(InputDataError, match="Expected `X` to be finite"):
+    with pytest.raises(InputDataError, match="Expected finite `X`"):
         risk_samples(model(), W, Expectation(), X * torch.nan)
     with pytest.raises(BotorchTensorDimensionError, match="`threshold` to be a number"):
         RiskStraddle(model(), W, Expectation(), threshold=torch.tensor([0.5, 1.0]))

@@ -124,7 +124,7 @@ def test_what_has_no_risk_is_refused() -> None:
         can_stop(regret, 0.1, 0.05, t=9, horizon=5)
     with pytest.raises(BotorchTensorDimensionError, match="as many columns and the batch shape"):
         regret_samples(model((3,)), W, Expectation(), COMPARED[0].expand(2, -1), COMPARED)
-    with pytest.raises(InputDataError, match="`x` to be finite"):
+    with pytest.raises(InputDataError, match="Expected finite `x`"):
         regret_samples(model(), W, Expectation(), COMPARED[0] * torch.nan, COMPARED)
 
 
