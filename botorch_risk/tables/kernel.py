@@ -59,7 +59,8 @@ class TableReadings:
     noise_share: float = 0.1
 
     def __post_init__(self) -> None:
-        Y, pairs = as_floating(self.Y, "Y").double(), as_tensor("pairs", self.pairs)
+        Y = as_floating(self.Y, "Y").double()
+        pairs = as_tensor("pairs", self.pairs).to(Y.device)
         if pairs.dim() != 2 or pairs.shape != Y.shape:
             raise BotorchTensorDimensionError(
                 "Expected `pairs` and `Y` to have one shape `R x n`. "
@@ -75,7 +76,7 @@ class TableReadings:
         if not 0 <= self.noise_share <= 1:
             raise ValueError(f"Expected `noise_share` in [0, 1]. Got {self.noise_share}.")
         object.__setattr__(self, "Y", Y)
-        object.__setattr__(self, "pairs", pairs.to(Y.device))
+        object.__setattr__(self, "pairs", pairs)
         for name in ("conditions", "contexts"):
             object.__setattr__(self, name, getattr(self, name).to(self.Y.device))
 
