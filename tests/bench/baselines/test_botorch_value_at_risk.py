@@ -8,7 +8,6 @@ import torch
 from botorch.acquisition.risk_measures import VaR
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import AppendFeatures
-from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch_risk_bench.baselines import random_pairs, rho_knowledge_gradient, value_at_risk_log_nei
 from botorch_risk_bench.baselines.botorch_value_at_risk import Query, _VisitedKnowledgeGradient
 from torch import Tensor
@@ -191,15 +190,12 @@ def test_visited_knowledge_gradient_is_that_of_loops(pending: bool) -> None:
     )
     model.covar_module.lengthscale, model.likelihood.noise = LENGTHSCALE, NOISE
     model.mean_module.constant = 0.0
-    fantasies, inner = (SobolQMCNormalSampler(torch.Size([size]), seed=size) for size in (3, 6))
     ahead = torch.tensor([[0.9, 0.2]], dtype=torch.double) if pending else None
-    objective = VaR(alpha=0.75, n_w=4)
-    query = Query(model, X[:, :1], ahead, objective, num_samples=6)
-    acqf = _VisitedKnowledgeGradient(query, fantasies, inner)
+    query = Query(model, X[:, :1], ahead, VaR(alpha=0.75, n_w=4), torch.from_numpy(W), 6)
+    acqf = _VisitedKnowledgeGradient(query, num_fantasies=3)
     trial = torch.tensor([[[0.1, 0.5]], [[0.7, 0.8]]], dtype=torch.double, requires_grad=True)
     values = acqf(trial)
-    z = [sampler.base_samples.squeeze(-1) for sampler in (fantasies, inner)]
-    outer, within = (each.reshape(len(each), -1).numpy() for each in z)
+    outer, within = acqf.outcomes.numpy(), acqf.samples.numpy()
     for value, pair in zip(values, trial.detach(), strict=True):
         pairs = (pair if ahead is None else torch.cat([pair, ahead])).numpy()
         decisions = np.append(X[:, 0].numpy(), pairs[:, 0])
