@@ -1,7 +1,7 @@
 r"""Confidence bounds of an objective and of constraints that hold under a risk, together."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -21,6 +21,7 @@ from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 from botorch_risk.risk import RiskMeasure
 
 Side = Literal["lower", "mean", "upper"]
+SIDES: tuple[Side, ...] = get_args(Side)
 _FAR = 1e4  # spreads of the objective by which reporting sets the infeasible apart
 # Spreads within which the penalty bends. At a kink quasi-Newton steps take ten times as many
 # evaluations; and it bends inside the limit, where the penalty is exact, so that nothing is missed.
@@ -192,6 +193,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return torch.stack([getattr(one, side)(X) - each.limit for one, each in pairs])
 
     def _bounds_of(self, side: Side) -> ModuleList:
+        if side not in SIDES:
+            raise ValueError(f"Expected `side` to be one of {SIDES}. Got {side!r}.")
         return self.upper_bounds if side == "upper" else self.constraint_bounds
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
@@ -206,6 +209,9 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""Whether all constraints hold by a bound, `batch_shape x m` booleans.
 
         The side is `"lower"`: with confidence; `"mean"`; or `"upper"`: possibly.
+
+        Raises:
+            ValueError: If the side is none of these.
         """
         with torch.no_grad():
             return (self.slacks(X, side) >= 0).all(dim=0)

@@ -6,13 +6,17 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_nonnegative
-from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound, Side
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_arguments,
+    check_counts,
+    check_nonnegative,
+)
+from botorch_risk.constraints.constrained_bound import SIDES, ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.noise_quantile import NoiseDeviationBound, NoiseQuantileBound
 from botorch_risk.posterior.joint_moments import conditioned_process
 from botorch_risk.posterior.marginals import has_closed_form
-
-SIDES: tuple[Side, ...] = ("lower", "mean", "upper")
 
 
 @torch.no_grad()
@@ -57,6 +61,7 @@ def safe_candidate(
 
     Raises:
         InputDataError: If no candidate of a replicate is safe.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If a constraint has another type.
 
     Example:
@@ -76,6 +81,7 @@ def safe_candidate(
         >>> bool(bound.feasible(candidates)[row])
         True
     """
+    check_arguments(safe_candidate, locals())
     check_nonnegative(epsilon=epsilon)
     check_counts(num_targets=num_targets)
     X = as_floating(X, "X")

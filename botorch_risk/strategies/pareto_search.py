@@ -39,8 +39,8 @@ from botorch_risk.robust.robust import robust
 from botorch_risk.strategies.decision_then_value import DecisionThenValue, ValueRule, value_of_rule
 from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.prediction import Interval, Prediction, predict_risks
+from botorch_risk.strategies.method import ReportedMethod, View
+from botorch_risk.strategies.prediction import Interval, predict_risks
 from botorch_risk.strategies.risk_search import (
     AcquisitionOfRisk,
     MonteCarloDecision,
@@ -142,7 +142,7 @@ class ObjectiveRisksRecipe:
 
 
 @dataclass(frozen=True)
-class ParetoSearch(Method):
+class ParetoSearch(ReportedMethod):
     r"""Recommends the evaluated decisions that are Pareto optimal in the risks of the mean.
 
     A decision that was evaluated several times counts once. With constraints, the decisions are
@@ -150,38 +150,17 @@ class ParetoSearch(Method):
     misses least, in standard deviations of the outcome, and a warning says so.
 
     Args:
-        search: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.
+        report: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.
     """
 
-    search: EnvironmentRisk
+    report: EnvironmentRisk
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    @property
-    def num_outcomes(self) -> int:
-        r"""The number of outcomes in the objectives and the constraints."""
-        return self.search.num_outcomes
-
-    def start(self, space: Any, num_replicates: int) -> State:
-        r"""No state; raises if the environments do not match the replicates."""
-        return self.search.start(space, num_replicates)
-
-    @property
-    def keeps_fits(self) -> bool:
-        return self.search.keeps_fits
-
-    def believe(self, view: View) -> ObjectiveRisks:
-        r"""The confidence bounds of the risks of this round."""
-        belief: Any = self.search.believe(view)
-        return belief
-
     def propose(self, view: View) -> Tensor:
         r"""Rows chosen in sequence, each with the earlier ones pending."""
-        return self.search.propose(view)
-
-    def predict(self, view: View, X: Tensor) -> Prediction:
-        return self.search.predict(view, X)
+        return self.report.propose(view)
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
         return predict_risks(view.belief.bounds, X)

@@ -166,6 +166,10 @@ def test_bad_arguments() -> None:
         safe_candidate(bound, GRID, torch.ones(40, dtype=torch.bool))
     with pytest.raises(ValueError, match="`epsilon`"):
         safe_candidate(bound, GRID, epsilon=-1.0)
+    with pytest.raises(TypeError, match=r"`bound` to be .*ConstrainedUpper.*\. Got"):
+        safe_candidate(bound.bound, GRID)
+    with pytest.raises(ValueError, match=r"`side` to be one of .*'upper'.*\. Got 'above'"):
+        bound.feasible(GRID, "above")
     here = InputPerturbation(torch.zeros(1, 1, dtype=torch.double))
     objective = RiskUpperConfidenceBound(model.mean_model, here, Expectation(), beta=4.0)
     constraint = RiskConstraint(here, Expectation(), 0.5, outcome=0, at_most=True)

@@ -42,7 +42,7 @@ def test_it_asks_for_what_botorch_finds_best_on_the_risks() -> None:
     strategy = build(num_restarts=4, raw_samples=32, max_iterations=50)
     play(strategy, 1, problem=OBJECTIVES)
     view: Any = strategy.views[0][1]
-    models = model_of_replicate(Turn(view.method.search, view, 0, None), 0)
+    models = model_of_replicate(Turn(view.method.report, view, 0, None), 0)
     assert isinstance(models, ModelListGP)
     risks, options = robust(models, OBJECTIVES.environment, CVAR)
     X = strategy.history.X[0, :, :1]
@@ -139,7 +139,7 @@ def test_perturbed_decisions() -> None:
 def test_the_reference_point_is_all_that_the_default_needs() -> None:
     strategy = build(acquisition=None, reference_point=REFERENCE)
     method: Any = strategy.method
-    assert method.search.choose.decide.acquisition == HypervolumeImprovement(REFERENCE)
+    assert method.report.choose.decide.acquisition == HypervolumeImprovement(REFERENCE)
     three = build(num_objectives=3, acquisition=None, reference_point=(*REFERENCE, 0.0))
     assert three.method.num_outcomes == 3
 

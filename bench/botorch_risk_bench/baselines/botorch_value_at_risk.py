@@ -312,8 +312,8 @@ def rho_knowledge_gradient(
 
     The maximisation is over the box of x and the range of W; where W has finitely many values, w
     is moved to the nearest one of them. The value of what is known now, which does not depend on
-    (x, w), is not subtracted. At 60 observations a query takes a second of one core, or five of them
-    if inner solutions are anywhere.
+    (x, w), is not subtracted. At 60 observations a query takes a second of one core, or five
+    seconds if inner solutions are anywhere.
 
     V-UCB's authors let it recommend the decision of the largest `E[VaR(f(x, W))]` in the whole
     domain. Here all strategies report by one rule, so that it is the queries that are compared:

@@ -94,7 +94,7 @@ def test_it_meets_the_contexts_that_our_search_meets(make: Any) -> None:
         OBJECTIVES.bounds,
         [0, 1],
         environment=OBJECTIVES.environment,
-        risk_measure=strategy.method.search.recipe.risk_measures,
+        risk_measure=strategy.method.report.recipe.risk_measures,
         acquisition=HypervolumeImprovement((-5.0, -5.0)),
         num_initial=5,
     )
@@ -199,7 +199,7 @@ def turn(environment: DiscreteEnvironment) -> Turn:
     w = environment.sample(4, generators([0, 1], "contexts"))
     strategy.tell(torch.cat([X, w], dim=-1), torch.stack([X, X.cos()], dim=-1))
     method: Any = strategy.method
-    return Turn(method.search, strategy.views[0][1], 0, None)
+    return Turn(method.report, strategy.views[0][1], 0, None)
 
 
 def test_values_are_in_proportion_to_their_weights() -> None:

@@ -71,7 +71,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path: Path) -> None:
 def test_all_share_their_budget() -> None:
     bounds = TWO_RISKS.problem().decision_bounds
     built = {label: TWO_RISKS.build(label, bounds, [0, 1]) for label in TWO_RISKS.strategies}
-    searches = [built[label].method.search for label in built if label != "random"]
+    searches = [built[label].method.report for label in built if label != "random"]
     assert {(each.num_restarts, each.raw_samples) for each in searches} == {(4, 64)}
     ours, *others = (each.choose for each in searches)
     assert {ours.decide.max_iterations, *(each.max_iterations for each in others)} == {50}
