@@ -98,7 +98,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         X = as_points(X, self.model)
         model, bounds = self._conditioned
         noise = model.predicted_noise(X).squeeze(-1)
-        return bounds.predictors[0](X).mean - per_point(self.risk_aversion, X) * noise
+        return bounds.predictors[0].mean(X) - per_point(self.risk_aversion, X) * noise
 
     def observed(self, X: Tensor) -> Tensor:
         r"""Sample mean of f minus `risk_aversion` times the sample variance.

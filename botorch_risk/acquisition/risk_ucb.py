@@ -192,7 +192,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Risk of the posterior mean, `batch_shape x m`."""
-        return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
+        marginals, _ = self._conditioned
+        return self._in_chunks(X, lambda X: self.risk_measure(*marginals.mean(X)))
 
     def expected_risk(self, X: Tensor) -> Tensor:
         r"""The expectation of the risk; `mean` is the risk of the expected outcomes.
@@ -352,6 +353,10 @@ class EnvironmentMarginals(Protocol):
         """
         ...
 
+    def mean(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The mean alone, and the weights."""
+        ...
+
 
 def marginals_of(
     model: Model, environment: Environment, posterior_transform: PosteriorTransform | None
@@ -387,8 +392,14 @@ class _IndependentMarginals:
         return self.marginals.predictor
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return (*self.marginals(X), self._weights(X))
+
+    def mean(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        return self.marginals.mean(X), self._weights(X)
+
+    def _weights(self, X: Tensor) -> Tensor:
         weights: Any = self.environment.weights
-        return (*self.marginals(X), moved(weights, X).unsqueeze(-2))
+        return moved(weights, X).unsqueeze(-2)
 
 
 @dataclass(frozen=True)
@@ -407,3 +418,8 @@ class _DependentMarginals:
         moments = self.marginals(inputs.flatten(-3, -2))
         mean, variance = (moment.unflatten(-1, inputs.shape[-3:-1]) for moment in moments)
         return mean, variance, weights
+
+    def mean(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        inputs, weights = self.environment.expand(X)
+        mean = self.marginals.mean(inputs.flatten(-3, -2))
+        return mean.unflatten(-1, inputs.shape[-3:-1]), weights

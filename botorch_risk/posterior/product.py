@@ -142,6 +142,25 @@ class ProductMarginals:
         moments = self._of_replicates(t_batch.fold(X))
         return Marginals(*(t_batch.unfold(moment, points_dim=-2) for moment in moments))
 
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The means alone, `batch_shape x m x n_w`: without the factorisation of variances."""
+        model_batch, batch = self.predictor.model.batch_shape, self.points.shape[:-2]
+        t_batch = TBatch.of(X, joint_shape(batch, model_batch))
+        return t_batch.unfold(self._mean_of_replicates(t_batch.fold(X)), points_dim=-2)
+
+    def _mean_of_replicates(self, X: Tensor) -> Tensor:
+        factors = self._current_factors() if self._is_product(X) else None
+        if factors is None:
+            pairs = _pairs(X, self.points)
+            return self.predictor.mean(pairs.flatten(-3, -2)).unflatten(-1, pairs.shape[-3:-1])
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            return self._mean(self._correlation(self._scaled(X, factors), factors), factors)
+
+    @staticmethod
+    def _mean(k_x: Tensor, factors: _Factors) -> Tensor:
+        latent = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
+        return torch.addcmul(factors.outcome.offset, latent, factors.outcome.scale)
+
     def _of_replicates(self, X: Tensor) -> Marginals:
         r"""Moments at points `batch_shape x m x d_x`, in the joint batch shape of model and w."""
         factors = self._current_factors() if self._is_product(X) else None
@@ -151,12 +170,10 @@ class ProductMarginals:
             return self._moments(self._correlation(self._scaled(X, factors), factors), factors, X)
 
     def _moments(self, k_x: Tensor, factors: _Factors, X: Tensor) -> Marginals:
-        latent = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
         # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G
         G = self._whitened(k_x, factors)
         explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
-        outcome = factors.outcome
-        mean = torch.addcmul(outcome.offset, latent, outcome.scale)
+        outcome, mean = factors.outcome, self._mean(k_x, factors)
         variance = torch.addcmul(outcome.prior, explained, outcome.prior, value=-1)
         return Marginals(mean, variance.clamp_min(factors.least_variance(X.dtype)))
 

@@ -97,11 +97,12 @@ class _OutcomeMoments(torch.autograd.Function):
         return t_batch.unfold(gradient, points_dim=-2).sum_to_size(ctx.shape), None, None
 
 
-def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
+def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor | None) -> Tensor:
     r"""`mean + width * standard deviation` in the units of the outcome, in one node of the graph.
 
-    `width` is broadcastable to `batch_shape x 1`, and below 0 for a lower bound; the other
-    arguments are those of `outcome_moments`.
+    `width` is broadcastable to `batch_shape x 1`, below 0 for a lower bound, and None for the mean
+    alone, which takes `n` operations a point and not `n^2`; the other arguments are those of
+    `outcome_moments`.
     """
     bound: Tensor = _OutcomeBound.apply(X, cache, floor, width)
     return bound
@@ -120,7 +121,9 @@ class _OutcomeBound(torch.autograd.Function):
     r"""A bound and its gradient, computed here since each step of the sum would be its own node."""
 
     @staticmethod
-    def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, X: Tensor, cache: PosteriorCache, floor: float, width: Tensor | None
+    ) -> Tensor:
         t_batch, bound, gradient = _bound(X, cache, floor, width, ctx.needs_input_grad[0])
         if gradient is not None:
             ctx.save_for_backward(t_batch.unfold(gradient, points_dim=-2))
@@ -135,29 +138,31 @@ class _OutcomeBound(torch.autograd.Function):
 
 
 def _bound(
-    X: Tensor, cache: PosteriorCache, floor: float, width: Tensor, grad: bool
+    X: Tensor, cache: PosteriorCache, floor: float, width: Tensor | None, grad: bool
 ) -> tuple[TBatch, Tensor, Tensor | None]:
     r"""The bound at all points of a t-batch, and its gradient if needed."""
     t_batch, Z = _scaled(X, cache)
     kernel, units = cache.kernel, cache.units
     assert kernel is not None and units is not None  # for the type checker
-    spread = units.scale.abs() * width
 
     def of_chunk(Z: Tensor) -> tuple[Tensor, ...]:
-        slope, mean, whitened = _latent(Z, cache, grad)
-        explained = whitened.square().sum(dim=-1)
-        variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
-        deviation = variance.clamp_min(floor).sqrt_()
-        bound = torch.addcmul(units.offset, mean, units.scale).addcmul_(spread, deviation)
+        slope, correlation = _correlations(Z, cache, grad)
+        bound = torch.addcmul(units.offset, _mean(correlation, cache), units.scale)
+        sensitivity = cache.weights * units.scale.unsqueeze(-1)
+        if width is not None:
+            spread, whitened = units.scale.abs() * width, correlation @ cache.factor.mT
+            explained = whitened.square().sum(dim=-1)
+            variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
+            deviation = variance.clamp_min(floor).sqrt_()
+            bound.addcmul_(spread, deviation)
+            if slope is not None:
+                # d deviation = -prior d explained / (2 deviation), and 0 of a clamped variance.
+                share = (units.prior * spread).div(deviation).masked_fill_(variance < floor, 0.0)
+                pull = whitened @ cache.factor
+                sensitivity = torch.addcmul(sensitivity, share.unsqueeze(-1), pull, value=-1)
         if slope is None:
             return (bound,)
-        # d deviation = -prior d explained / (2 deviation), and 0 of a variance that was clamped.
-        share = (units.prior * spread).div(deviation).masked_fill_(variance < floor, 0.0)
-        sensitivity = cache.weights * units.scale.unsqueeze(-1)
-        sensitivity = torch.addcmul(
-            sensitivity, share.unsqueeze(-1), whitened @ cache.factor, value=-1
-        )
-        gradient = pull_back(sensitivity.mul_(slope), Z, cache.train_inputs)
+        gradient = pull_back(slope.mul_(sensitivity), Z, cache.train_inputs)
         return bound, gradient.div_(kernel.lengthscale)
 
     bound, *gradients = _in_chunks(Z, cache, of_chunk)
@@ -208,7 +213,10 @@ def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
 
 
 def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]:
-    slope, mean, whitened = _latent(Z, cache, grad)
+    slope, correlation = _correlations(Z, cache, grad)
+    # The variance is the sum of squares of whitened columns: a difference of two products with
+    # (K + S)^-1 would lose its digits to rounding.
+    mean, whitened = _mean(correlation, cache), correlation @ cache.factor.mT
     explained = whitened.square().sum(dim=-1)
     if slope is None:
         return mean, explained
@@ -220,18 +228,20 @@ def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]
     )
 
 
-def _latent(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor | None, Tensor, Tensor]:
-    r"""The slope of the correlations if needed, the latent mean and whitened columns."""
-    kernel, slope = cache.kernel, None
+def _correlations(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor | None, Tensor]:
+    r"""The slope of the correlations with the training data, if needed, and these."""
+    kernel = cache.kernel
     assert kernel is not None  # for the type checker: the caller has looked
     distance = kernel.squared_distance(Z, cache.train_inputs, cache.norms)
-    if grad:
-        correlation, slope = kernel.correlation_and_slope(distance)
-    else:
-        correlation = kernel.correlation(distance)
-    # The variance is the sum of squares of whitened columns: a difference of two products with
-    # (K + S)^-1 would lose its digits to rounding.
-    return slope, (correlation @ cache.weights.mT).squeeze(-1), correlation @ cache.factor.mT
+    if not grad:
+        return None, kernel.correlation(distance)
+    correlation, slope = kernel.correlation_and_slope(distance)
+    return slope, correlation
+
+
+def _mean(correlation: Tensor, cache: PosteriorCache) -> Tensor:
+    r"""The latent mean, `... x m`."""
+    return (correlation @ cache.weights.mT).squeeze(-1)
 
 
 def pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.testing.data import RepeatedData, refresh, replicate
 from botorch_risk.testing.laws import (
     Case,
@@ -116,6 +117,17 @@ def a_predictor_agrees_with_its_model(case: ModelCase, batch_shape: tuple[int, .
     moments = zip(case.predict(built, X), posterior_moments(model, X), strict=True)
     for which, (ours, own) in enumerate(moments):
         expect_close(f"the posterior's moment {which}", ours, own)
+
+
+@LAWS(lambda case: case.predictor is MarginalPredictor)
+def a_mean_alone_is_the_mean_of_both_moments(case: ModelCase, batch_shape: tuple[int, ...]) -> None:
+    r"""What is computed without the variance has the same value and gradient."""
+    built, _ = case.made(batch_shape)
+    X = case.random(*batch_shape, 5, 2).requires_grad_()
+    both, alone = built(X).mean, built.mean(X)
+    expect_close("the mean of both moments", alone, both)
+    slopes = [torch.autograd.grad(each.sum(), X)[0] for each in (both, alone)]
+    expect_close("its gradient", slopes[1], slopes[0])
 
 
 @LAWS()

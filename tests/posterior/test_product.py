@@ -64,6 +64,7 @@ def test_equals_the_posterior_pair_by_pair(
         assert marginals._current_factors() is not None
         assert ours.shape == (2, *batch, 4, 6)
         torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(marginals.mean(X), ours[0])
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
@@ -77,6 +78,7 @@ def test_a_t_batch_stays_a_product(batch: tuple[int, ...], monkeypatch: pytest.M
     ours = torch.stack([*marginals(X)])
     assert ours.shape == (2, 5, *batch, 1, 6)
     torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(marginals.mean(X), ours[0])
     shared = torch.stack([*marginals(X.reshape(-1, 2)[:3])])
     assert shared.shape == (2, *batch, 3, 6)
 
@@ -94,8 +96,10 @@ def test_a_t_batch_stays_a_product(batch: tuple[int, ...], monkeypatch: pytest.M
 def test_other_kernels(kernel: Kernel) -> None:
     model = build(kernel=kernel)
     points, X = torch.rand(5, 1).double(), torch.rand(4, 2).double()
-    ours = torch.stack([*ProductMarginals(model, points)(X)])
+    marginals = ProductMarginals(model, points)
+    ours = torch.stack([*marginals(X)])
     torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-7, atol=1e-8)
+    torch.testing.assert_close(marginals.mean(X), ours[0])
 
 
 def test_other_transforms_go_pair_by_pair() -> None:
@@ -122,6 +126,7 @@ def test_gradient() -> None:
     marginals = ProductMarginals(build(), torch.rand(4, 1).double())
     X = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda X: tuple(marginals(X)), X)
+    assert torch.autograd.gradcheck(marginals.mean, X)
     assert not marginals(X.detach()).mean.requires_grad
 
 

@@ -113,7 +113,7 @@ def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
     with torch.no_grad():
         if isinstance(objective.model, MeanVarianceGP):
             noise = objective.model.predicted_noise(X).squeeze(-1)
-            mean = objective.model.mean_marginals(X).mean
+            mean = objective.model.mean_marginals.mean(X)
             label = "standard deviation of a reading"
             return TradeOff(mean, noise.sqrt(), feasible, "noise_sd", label, (sign, -1))
         lower, upper, weights = objective.pointwise_bounds(X)
