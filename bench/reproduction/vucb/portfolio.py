@@ -15,7 +15,8 @@ CAMPAIGN = Campaign(
     "V-UCB, portfolio",
     [
         Series(PORTFOLIO, OURS, num_seeds=10),
-        Series(PORTFOLIO, ("rho-KG-apx", "qLogNEI-VaR"), num_seeds=5),
+        Series(PORTFOLIO, "rho-KG-apx", num_seeds=10),
+        Series(PORTFOLIO, "qLogNEI-VaR", num_seeds=5),
     ],
     block_size=10,
     modules=["bench.reproduction.vucb.portfolio"],

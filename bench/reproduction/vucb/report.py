@@ -61,6 +61,10 @@ COMPARED = {  # in log10 regret: the first minus the second
         ),
     ),
     "continuous W": (ONE_W, tuple((each, REFERENCE) for each in (*OF_CONTINUOUS, LNSO))),
+    "Figs. 4 and 5": (
+        (*CONTINUOUS, PORTFOLIO, ROBOT),
+        (("rho-KG-apx", "V-UCB-Prob"), ("rho-KG-apx", "V-UCB-Unif"), ("V-UCB-Unif", "V-UCB-Prob")),
+    ),
 }
 SPELLED = {  # in legends
     "V-UCB-Prob-constant-width": "V-UCB-Prob, 3 deviations",

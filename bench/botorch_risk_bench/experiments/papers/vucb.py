@@ -1,7 +1,7 @@
 r"""The experiments of V-UCB [Nguyen2021vucb]_: value-at-risk with an environment to choose.
 
 In all of them the distribution of W is known and does not depend on the decision, so the outside
-baselines, `rho-KG-apx` and `qLogNEI-VaR`, can run on each. They are slow (1 to 3 seconds per query
+baselines, `rho-KG-apx` and `qLogNEI-VaR`, can run on each. They are slow (up to 3 seconds per query
 on one core) and run with `OUTSIDE_BUDGET`, which every experiment states in its settings.
 
 The authors' programs differ from their text in the width, which the arms `-constant-width` and
