@@ -64,7 +64,7 @@ LOOKS: dict[str, tuple[str, str]] = {  # of a method: its colour and its line
     "A-GP-UCB": (GREY, "-"),
     "A-GP-UCB-one-step": (ORANGE, "-"),
     "Wang-de-Freitas": (GREY, "--"),
-    "Portfolio": (LIGHT, "-"),
+    "Portfolio": (LIGHT, "-."),
     "GP-UCB": (GREY, "-."),
     "Random": (LIGHT, ":"),
     "random": (LIGHT, ":"),
@@ -72,13 +72,15 @@ LOOKS: dict[str, tuple[str, str]] = {  # of a method: its colour and its line
 
 
 def panels(num_panels: int, columns: int = 3, height: float = 3.4) -> tuple[Figure, list[Any]]:
-    r"""A figure of lettered panels, without pyplot."""
+    r"""A figure of panels, lettered where there are several, without pyplot."""
     lines = -(-num_panels // columns)
     columns = min(columns, num_panels)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.7 * columns, height * lines + 0.6), layout="constrained")
         every = list(figure.subplots(lines, columns, squeeze=False).flatten())
-    for axes, letter in zip(every[:num_panels], ascii_lowercase, strict=False):
+    for axes, letter in zip(
+        every[:num_panels] if num_panels > 1 else [], ascii_lowercase, strict=False
+    ):
         axes.set_title(f"({letter})", loc="left", fontweight="bold")
     for axes in every[num_panels:]:
         axes.set_axis_off()

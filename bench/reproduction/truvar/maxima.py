@@ -182,7 +182,7 @@ def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
     variants = [label for label in regret if label in VARIANTS]
     figure, every = panels(2 + (len(variants) > 1))
     for axes in every:
-        axes.set(xlabel="round", yscale="log")
+        axes.set(xlabel="round", ylabel="regret of the report", yscale="log")
     for label, values in regret.items():
         color, line = LOOKS[label]
         shown = f"{SPELLED.get(label, label)} ({len(values)} functions)"
@@ -193,8 +193,8 @@ def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
             every[1].plot(mean, **look)
         if label in variants and len(every) > 2:
             every[2].plot(median, **look)
-    titles = ("median regret of the report", "mean without the best and worst 5 %")
-    for axes, title in zip(every, (*titles, "median, variants of TRUVAR"), strict=False):
+    titles = ("median", "mean without the best and worst 5 %", "median, variants of TRUVAR")
+    for axes, title in zip(every, titles, strict=False):
         axes.set_title(title)
     finish(figure, path, "Synthetic functions, samples and reports anywhere in the square")
 

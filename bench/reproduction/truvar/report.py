@@ -120,10 +120,12 @@ def terrain_picture() -> Figure:
     height = terrain.values.reshape(terrain.shape).T
     figure = Figure(figsize=(4.4, 4.6), layout="constrained")
     axes = figure.subplots()
-    axes.pcolormesh(east, north, height, cmap="RdBu_r", vmin=-1, vmax=1, shading="auto")
+    colors = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1}
+    mesh = axes.pcolormesh(east, north, height, shading="auto", **colors)
+    figure.colorbar(mesh, ax=axes, label="mean altitude, km")
     axes.contour(east, north, height, [definition.threshold], colors="black")
     axes.set(xlabel="km east", ylabel="km north", aspect="equal")
-    axes.set_title("mean altitude; black: coastline")
+    axes.set_title("black: the coastline")
     return figure
 
 
@@ -176,9 +178,11 @@ def draw_noise(results: Path, path: Path) -> None:
     figure, (left, right) = panels(2)
     height = problem.values.reshape(50, 50).T
     axis = torch.linspace(0, 1, 50)
-    figure.colorbar(left.pcolormesh(axis, axis, height, shading="auto"), ax=left)
+    mesh = left.pcolormesh(axis, axis, height, shading="auto")
+    figure.colorbar(mesh, ax=left, label="value of the function")
     left.contour(axis, axis, height, [definition.threshold], colors="white")
-    left.set(title=f"the function; white: {definition.threshold}", aspect="equal")
+    left.set(title=f"white: the threshold, {definition.threshold}", aspect="equal")
+    left.set(xlabel="first input", ylabel="second input")
     value = mean_and_standard_error(spent_by_level(results).double())
     names = [f"{variance:g}" for variance in LEVELS.variances]
     right.bar(names, value.mean, yerr=value.half_width, color="0.6")
@@ -211,8 +215,8 @@ def level_set_page(results: Path, to: Path) -> list[str]:
                 axes.set_title(TITLES[name])
             seeds = seeds_of(curves.f1 for every in there.values() for curves in every.values())
             finish(figure, to / group, seeds)
+    save_png(terrain_picture(), to / "terrain.png")
     if "coast-travel" in found:
-        save_png(terrain_picture(), to / "terrain.png")
         path_pictures(results, to, found["coast-travel"])
     if "noise-levels" in found:
         draw_noise(results, to / "noise_levels")

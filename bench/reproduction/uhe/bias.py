@@ -74,6 +74,7 @@ def row(panels: Any, title: str, truth: Truth, num_functions: int) -> None:
         axes.plot(LOG_LENGTHSCALES.exp(), densities.mean(dim=0), color="black", lw=1.5)
         axes.axvline(closest, color="black", ls="--", lw=1)
         axes.set(title=f"posterior, {name}", xscale="log", ylim=(0, 5))
+        axes.set_ylabel("density of the log lengthscale")
 
 
 def main() -> None:

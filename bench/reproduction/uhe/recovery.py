@@ -82,6 +82,12 @@ TRUTHS = {
     "unequal": Truth(2.5, (0.15, 0.6)),
     "squared-exponential": Truth(math.inf, (0.2, 0.2)),
 }
+IN_WORDS = {  # in the picture, where the name is not a word
+    "rough-corner": "rough corner",
+    "four-inputs": "four inputs",
+    "matern-3-2": "Matern-3/2",
+    "squared-exponential": "squared exponential",
+}
 
 
 def botorch_process(X: Tensor, Y: Tensor) -> SingleTaskGP:
@@ -285,7 +291,7 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
                         label=label if position == 0 else None,
                     )
             axes.axvline(0.0, color="black", linewidth=0.8)
-            axes.set_yticks(range(len(collected)), list(collected))
+            axes.set_yticks(range(len(collected)), [IN_WORDS.get(each, each) for each in collected])
         column[0].set(title=f"{max(SIZES)} points, {design}", xlabel="bias of log lengthscales")
         column[1].set_xlabel("negative log predictive density minus that of MAP")
     panels[0, 0].invert_yaxis()

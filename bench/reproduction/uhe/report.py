@@ -71,6 +71,7 @@ IN_WORDS = {
     "UHE-BO-gain": "UHE-BO, arms earn their gain",
     "UHE-BO-improved": "UHE-BO, arms earn 1 if they improve",
     "A-GP-UCB-one-step": "A-GP-UCB by a prediction of one step",
+    "Wang-de-Freitas": "Wang and de Freitas",
 }
 SUMMARIES = {"figure_2_synthetic": "functions at the end", "figure_2_real": "tasks at the end"}
 TITLES = {
@@ -83,6 +84,7 @@ TITLES = {
     "uhe-boosting": "boosted trees, breast cancer",
     "uhe-lunar": "lunar lander",
 }
+UNITS = {"uhe-logistic": "accuracy", "uhe-boosting": "accuracy", "uhe-lunar": "return"}
 TEN_SEEDS = ("uhe-hartmann6", "uhe-boosting", "uhe-lunar")
 Bands = dict[str, tuple[Tensor, Tensor, Tensor]]
 r"""Of a strategy: evaluations, and mean and half-width there."""
@@ -238,7 +240,8 @@ def draw(
             axes.set_yscale("log")
         for label in (each for each in labels if each in curves):
             draw_band(axes, *curves[label], label, IN_WORDS.get(label))
-        axes.set(title=TITLES[name], ylabel="simple regret")
+        unit = f", {UNITS[name]}" if name in UNITS else ""
+        axes.set(title=TITLES[name], ylabel=f"simple regret{unit}")
         axes.set_xlabel("evaluations after the initial design")
     rounds = [values for name in there for values in results[name].values()]
     drawn = {label for curves in there.values() for label in curves if label in labels}
