@@ -24,9 +24,9 @@ When to use it, as measured on functions of known processes and on the paper's b
   often worse.
 - If no stationary kernel fits, data that a strategy chose can mislead the ordinary loss, and a
   share of random points corrects some of it. Pseudo-data replace this bias by another: lengthscales
-  as short as the gaps between the points. If a function is much rougher in one part than in
-  another, its model becomes less certain, and rightly so. But if the lengthscales are too short, as
-  on Branin, a loop loses.
+  as short as the gaps between the points. Where a function is much rougher in one part than in
+  another, they are not shown to help; where such lengthscales are too short, as on Branin, a loop
+  loses.
 - On a hill covered by ripples that no budget resolves (`test_functions.H1`) they overlook the
   ripples, and a loop climbs the hill.
 - Under BoTorch's priors Sobol points are better than uniform ones, or as good, nearly everywhere.
