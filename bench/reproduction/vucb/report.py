@@ -166,15 +166,18 @@ def title_of(name: str) -> str:
 
 
 def draw(found: dict[str, dict[str, Tensor]], path: Path) -> None:
-    r"""A panel for each problem."""
+    r"""A panel for each problem, with the same methods; fewer seeds than elsewhere are told."""
     figure, every = panels(len(found), columns=2)
     numbers = [len(regret) for curves in found.values() for regret in curves.values()]
     most = max(numbers)
     for axes, (name, curves) in zip(every, found.items(), strict=True):
+        most_here = max(map(len, curves.values()))
         for label, regret in curves.items():
-            few = f" ({len(regret)} seeds)" if len(regret) < most else ""
-            draw_mean(axes, logarithm(regret), label, shown=SPELLED.get(label, label) + few)
-        axes.set(title=title_of(name), xlabel="queries after the initial design")
+            few = f" ({len(regret)} seeds)" if len(regret) < most_here else ""
+            shown = SPELLED.get(label, label) + few if most_here == most else "_"
+            draw_mean(axes, logarithm(regret), label, shown=shown)
+        few = f" ({most_here} seeds)" if most_here < most else ""
+        axes.set(title=title_of(name) + few, xlabel="queries after the initial design")
     for axes in every[::2]:
         axes.set_ylabel("log10 regret of the report")
     seeds = f"{most} seeds{' where nothing else is said' if min(numbers) < most else ''}"
