@@ -61,7 +61,10 @@ def _mean_variance_search(old: Mapping[str, Any]) -> dict[str, Any]:
     return {"noise_evidence": "spread", **old, "class": "botorch_risk.MeanVarianceSearch"}
 
 
-_RENAMED = {"optimism": "constraint_upper_beta"}
+def _renamed(old: Mapping[str, Any], former: str, today: str) -> dict[str, Any]:
+    return {today if name == former else name: part for name, part in old.items()}
+
+
 _LARGEST_BOUND, _LEAST_CERTAIN = "botorch_risk.largest_bound", "botorch_risk.least_certain"
 _CHOICE = "botorch_risk.DecisionThenValue"
 _MODEL = "botorch_risk.standardized_gp"
@@ -84,8 +87,9 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     "botorch_risk.FiniteDomain": lambda old: {"categories": [], **old},
     "botorch_risk.RiskRecipe": lambda old: {
         "joint": False,
-        **{_RENAMED.get(name, name): part for name, part in old.items()},
+        **_renamed(old, "optimism", "constraint_upper_beta"),
     },
+    "botorch_risk.ParetoSearch": lambda old: _renamed(old, "search", "report"),
     "botorch_risk.EnvironmentRisk": lambda old: {
         "uses_w": True,
         "uses_previous": False,

@@ -48,8 +48,9 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     + 2 * 3 * 30
     + 6 * 2 * 10
     + 3 * 10
-    + 4 * 20
-    + 2 * 5 * 5,
+    + 7 * 20
+    + 2 * 10
+    + 5 * 5,
 }
 ON_A_TABLE = ("kde/portfolio", "vucb/portfolio")
 
