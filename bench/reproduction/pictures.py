@@ -78,9 +78,8 @@ def panels(num_panels: int, columns: int = 3, height: float = 3.4) -> tuple[Figu
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.7 * columns, height * lines + 0.6), layout="constrained")
         every = list(figure.subplots(lines, columns, squeeze=False).flatten())
-    for axes, letter in zip(
-        every[:num_panels] if num_panels > 1 else [], ascii_lowercase, strict=False
-    ):
+    letters = ascii_lowercase if num_panels > 1 else ""
+    for axes, letter in zip(every[:num_panels], letters, strict=False):
         axes.set_title(f"({letter})", loc="left", fontweight="bold")
     for axes in every[num_panels:]:
         axes.set_axis_off()

@@ -137,10 +137,7 @@ class MarginalPredictor:
         variance would take `n^2`.
 
         Args:
-            X: `batch_shape x m x d`, as for both moments.
-
-        Raises:
-            As for both moments.
+            X: `batch_shape x m x d`; what is refused is what both moments refuse.
         """
         if not has_closed_form(self.model, self.posterior_transform) or 0 in X.shape[:-1]:
             return self(X).mean
@@ -152,7 +149,8 @@ class MarginalPredictor:
         X = checked_points(X, self.model)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             mean = outcome_bound(self.model.transform_inputs(X), cache, 0.0, None)
-            return self.through_posterior_transform(mean, mean)[0]
+            mean, _ = self.through_posterior_transform(mean, mean)  # no variance is at hand
+            return mean
 
     def _latent(self, X: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
         r"""Moments in the space of the transformed outcomes, at transformed inputs."""

@@ -401,7 +401,8 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
         with fantasize():
             at = self.process.at(group.reshape(1, -1, d))
             within = covariance_within(self.process, at, group.shape[-2]).squeeze(0)
-            outcomes = self.process.at(X.reshape(1, -1, d))
+            rows = torch.arange(group.shape[:2].numel(), device=X.device).view(group.shape[:2])
+            outcomes = at.take(rows[:, :q].reshape(1, -1))
             across = self.process.covariance(outcomes, self.known).view(b, q, -1)
         own = within[:, q:, q:].unflatten(-1, (q, -1)).unflatten(1, (q, -1))
         own = own.diagonal(dim1=1, dim2=3).movedim(-1, 1)  # b x q x p x p

@@ -120,8 +120,7 @@ def terrain_picture() -> Figure:
     height = terrain.values.reshape(terrain.shape).T
     figure = Figure(figsize=(4.4, 4.6), layout="constrained")
     axes = figure.subplots()
-    colors = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1}
-    mesh = axes.pcolormesh(east, north, height, shading="auto", **colors)
+    mesh = axes.pcolormesh(east, north, height, cmap="RdBu_r", vmin=-1, vmax=1, shading="auto")
     figure.colorbar(mesh, ax=axes, label="mean altitude, km")
     axes.contour(east, north, height, [definition.threshold], colors="black")
     axes.set(xlabel="km east", ylabel="km north", aspect="equal")
