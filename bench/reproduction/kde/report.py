@@ -8,6 +8,7 @@ python -m bench.reproduction.kde.report [--results results/kde] [--to FOLDER]
 from pathlib import Path
 
 import torch
+from botorch_risk_bench.campaigns import ExperimentRecords
 from botorch_risk_bench.experiments.papers.kde import EXPERIMENTS, portfolio
 from botorch_risk_bench.experiments.registry import get_experiment
 from botorch_risk_bench.metrics import INTERVAL
@@ -26,11 +27,12 @@ from bench.reproduction.kde.campaign import (
 )
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.stored_curves import Curves, read_curves, write_curves
 from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 
 REFERENCE = "SBO-KDE"
 OF_2023 = "-Matern"
+REWARDED = "hartmann-complicated"  # of which the paper shows the reward
 PORTFOLIO = ("portfolio-normal", "portfolio-uniform")  # by portfolio.py
 DRAWN = ("SBO-KDE", "DRBO-KDE", "StableOpt", "GP-UCB", "DRBO-MMD", "DRBO-MMD-minimax")
 IN_THE_TABLES = (*DRAWN, *RELEASED, *MATERN, FITTED_KERNEL)
@@ -49,6 +51,12 @@ VARIED = [
 ]
 
 
+def earned(records: ExperimentRecords, label: str) -> Tensor:
+    r"""The sum of the observed outcomes so far, `R x T`."""
+    outcomes = [record.Y.sum(dim=(-2, -1)) for record in records.rounds(label)[1:]]
+    return torch.stack(outcomes, dim=-1).cumsum(dim=-1)
+
+
 def collected(
     results: Path, kept: Path, name: str
 ) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:
@@ -63,11 +71,10 @@ def collected(
     with records_of(results, name) as found:
         for records in found:
             for label, curve in regret_curves(records).items():
-                outcomes = [record.Y.sum(dim=(-2, -1)) for record in records.rounds(label)[1:]]
                 played = {
                     "cumulative": curve.cumulative,
                     "simple": curve.simple,
-                    "reward": torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1),
+                    "reward": earned(records, label)[:, :NUM_ROUNDS],
                 }
                 if curve.num_rounds >= NUM_ROUNDS:
                     whole[label] = played
@@ -142,27 +149,29 @@ def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
     finish(figure, path, f"{title}: mean and {INTERVAL}{below}")
 
 
-def played_long(results: Path, kept: Path, name: str) -> dict[str, Tensor]:
-    r"""Cumulative regret `R x T` of the runs as long as the authors' program has them."""
+def played_long(results: Path, kept: Path, name: str) -> Curves:
+    r"""Cumulative regret and reward, `R x T` each, of runs as long as the authors' program has."""
     path = kept / f"{name}-long.json.gz"
-    whole = {label: each["cumulative"] for label, each in read_curves(path).items()}
+    whole = read_curves(path)
     with records_of(results, name, LONGER) as found:
         for records in found:
-            curves = {label: each.cumulative for label, each in regret_curves(records).items()}
-            whole |= {label: each for label, each in curves.items() if each.shape[-1] >= NUM_LONG}
+            for label, curve in regret_curves(records).items():
+                if curve.num_rounds >= NUM_LONG:
+                    reward = earned(records, label)
+                    whole[label] = {"cumulative": curve.cumulative, "reward": reward}
     if whole:
-        write_curves(path, {label: {"cumulative": each} for label, each in whole.items()})
+        write_curves(path, whole)
     return {label: whole[label + OF_2023] for label in DRAWN if label + OF_2023 in whole}
 
 
-def draw_long(found: dict[str, dict[str, Tensor]], path: Path) -> None:
+def draw_long(found: dict[str, Curves], path: Path) -> None:
     figure, every = panels(len(found), columns=2)
     for axes, (name, curves) in zip(every, found.items(), strict=True):
-        for label, regret in curves.items():
-            draw_mean(axes, regret, label, first=1)
+        for label, each in curves.items():
+            draw_mean(axes, each["cumulative"], label, first=1)
         title = get_experiment(name).description.partition(", distribution")[0]
         axes.set(title=title, xlabel="round", ylabel="cumulative regret")
-    seeds = seeds_of(each for curves in found.values() for each in curves.values())
+    seeds = seeds_of(each["cumulative"] for curves in found.values() for each in curves.values())
     separator = ", " if len(found) > 1 else "\n"  # a single panel is narrow
     finish(figure, path, f"Default model of 2023{separator}{seeds}")
 
@@ -170,7 +179,7 @@ def draw_long(found: dict[str, dict[str, Tensor]], path: Path) -> None:
 def main() -> None:
     arguments = report_parser(__doc__, "results/kde", Path(__file__).parent).parse_args()
     results, to = arguments.results, arguments.to
-    page, ends = [], {}
+    page, ends, paid = [], {}, {}
     for name in (*ALL, *PORTFOLIO):
         curves, rewards = collected(results, to / "curves", name)
         if REFERENCE not in curves:
@@ -193,6 +202,15 @@ def main() -> None:
         page += [f"### {name}: {NUM_ROUNDS} rounds\n", table(header, final_rows(curves, rewards))]
         page += ["Cumulative regret by round:\n", table(["round", *curves], by_round(curves))]
         draw(name, curves, to / name)
+        if name == REWARDED:
+            paid = {
+                f"{model}, {NUM_ROUNDS} rounds": {
+                    label: rewards[label + suffix][:, -1]
+                    for label in DRAWN
+                    if label + suffix in rewards
+                }
+                for model, suffix in MODELS.items()
+            }
     for model, suffix in MODELS.items():
         differences = comparisons(ends, [(a + suffix, b + suffix) for a, b in COMPARED])
         page += [f"### cumulative regret, {model}\n", differences] if differences else []
@@ -201,11 +219,20 @@ def main() -> None:
     played = {name: played_long(results, to / "curves", name) for name in LONG}
     long = {name: curves for name, curves in played.items() if REFERENCE in curves}
     for t in (NUM_ROUNDS, NUM_LONG) if long else ():
-        ends = {name: {k: v[:, t - 1] for k, v in curves.items()} for name, curves in long.items()}
+        ends = {
+            name: {label: each["cumulative"][:, t - 1] for label, each in curves.items()}
+            for name, curves in long.items()
+        }
         title = f"### long runs, cumulative regret after {t} rounds, default model of 2023\n"
         page += [title, comparisons(ends, COMPARED)]
     if long:
         draw_long(long, to / "long")
+    if REWARDED in long:
+        paid[f"default model of 2023, {NUM_LONG} rounds"] = {
+            label: each["reward"][:, NUM_LONG - 1] for label, each in long[REWARDED].items()
+        }
+    if differences := comparisons(paid, COMPARED):
+        page += [f"### observed reward, {REWARDED}: the larger the better\n", differences]
     write_sections(to / "tables.md", page)
 
 
