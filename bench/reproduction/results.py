@@ -33,3 +33,9 @@ def records_of(
         paths = sorted(results.glob("*.sqlite"))
         stores = [stack.enter_context(CampaignStore(path)) for path in paths]
         yield [each for store in stores for each in records_by_series(store, experiment, setting)]
+
+
+def is_stored(results: Path, experiment: str) -> bool:
+    r"""Whether a store of a folder holds an experiment."""
+    with records_of(results, experiment) as records:
+        return bool(records)

@@ -1,7 +1,7 @@
 r"""Fig. 3 of TRUVAR: maxima on the grid and anywhere in the square, a support vector machine."""
 
 from collections.abc import Iterable
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ SPELLED = {  # in legends
     "GCHK-0.001": "GCHK, noise 0.001",
     "GCHK-0.05": "GCHK, noise 0.05",
 }
-ANYWHERE = "synthetic-maximum-anywhere"
-PLAYED = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone", "EI", "GP-UCB", "MRS", "ES")
+ON_GRID, ANYWHERE = "synthetic-maximum", "synthetic-maximum-anywhere"
+PLAYED = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone", "EI", "GP-UCB", "MRS", "ES", "MES")
 SHOWN = (10, 20, 30, 50, 60)
 WITHOUT_TRUVAR = (5, 10, 15, 20, 60)  # rounds
+COMPARED_AT = (5, 10, 15, 20, 25, 50, 100)  # rounds of the first campaign
 RESOLVED = 1e-6  # of a regret, for its logarithm: the noise is 1e-3
 LOST = 1e-2
 VARIANTS = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone")
@@ -41,8 +42,8 @@ def begun(results: Path, name: str) -> Iterable[tuple[ExperimentRecords, list[st
             yield records, [label for label in records.labels() if len(records.rounds(label)) > 1]
 
 
-def reported_regret(results: Path, name: str = "synthetic-maximum") -> dict[str, Tensor]:
-    r"""Regret of the reported point, `R x (T + 1)`, on the synthetic functions."""
+def reported_regret(results: Path, name: str) -> dict[str, Tensor]:
+    r"""Regret of the reported point, `R x (T + 1)`; a finished run keeps its report."""
     regret = {}
     for store, labels in begun(results, name):
         for label in labels:
@@ -106,14 +107,12 @@ def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]
     ]
 
 
-def anywhere(results: Path, kept: Path) -> dict[str, Tensor]:
-    r"""The same anywhere in the square; a finished run keeps its report."""
-    path = kept / f"{ANYWHERE}.json.gz"
-    regret = {label: each["regret"] for label, each in read_curves(path).items()}
-    regret |= reported_regret(results, ANYWHERE)
-    if regret:
-        write_curves(path, {label: {"regret": values} for label, values in regret.items()})
-    return {label: regret[label] for label in PLAYED if label in regret}
+def with_kept(path: Path, found: dict[str, Tensor]) -> dict[str, Tensor]:
+    r"""The curves of the stores, and of an earlier report what they lack; kept for the next."""
+    curves = {label: each["regret"] for label, each in read_curves(path).items()} | found
+    if curves:
+        write_curves(path, {label: {"regret": values} for label, values in curves.items()})
+    return {label: curves[label] for label in PLAYED if label in curves}
 
 
 def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
@@ -199,11 +198,24 @@ def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
     finish(figure, path, "Synthetic functions, samples and reports anywhere in the square")
 
 
+def not_found(regret: dict[str, Tensor]) -> str:
+    r"""How many searches end beside the maximum, and when the median search is at it."""
+    ends = []
+    for label, values in regret.items():
+        missed = int((values[:, -1] > 0).sum())
+        at_it = values.median(dim=0).values <= 0
+        since = f"round {int(at_it.double().argmax())}" if at_it.any() else "no round"
+        ends.append(f"{label} {missed} of {len(values)} (the median is at it in {since})")
+    return ", ".join(ends)
+
+
 def maxima_page(results: Path, to: Path) -> list[str]:
     r"""The sections of tables.md, and the pictures; nothing where there are no rounds."""
     page: list[str] = []
-    regret, errors = reported_regret(results), svm_errors(results)
-    for title, values in (("synthetic-maximum: regret", regret), ("svm: validation error", errors)):
+    kept = to / "curves"
+    regret = with_kept(kept / f"{ON_GRID}.json.gz", reported_regret(results, ON_GRID))
+    errors = with_kept(kept / "svm.json.gz", svm_errors(results))
+    for title, values in ((f"{ON_GRID}: regret", regret), ("svm: validation error", errors)):
         if REFERENCE in values:
             last = min(each.shape[-1] for each in values.values()) - 1
             rounds = [last // 4, last // 2, last]
@@ -211,9 +223,17 @@ def maxima_page(results: Path, to: Path) -> list[str]:
             header += [*(f"trimmed mean, round {t}" for t in rounds), f"mean, round {last}"]
             header.append(f"minus {REFERENCE}, paired")
             page += [f"### {title}\n", table(header, maximum_rows(values, rounds))]
+            at = {
+                f"round {t}": {label: each[:, t] for label, each in values.items()}
+                for t in COMPARED_AT
+            }
+            page += ["Two methods at a time:\n", comparisons(at, combinations(values, 2))]
+            if values is regret:
+                page.append(f"Functions whose maximum is not found: {not_found(regret)}.\n")
     if regret or errors:
         draw_maxima(regret, errors, to / "maxima")
-    if REFERENCE in (off_grid := anywhere(results, to / "curves")):
+    off_grid = with_kept(kept / f"{ANYWHERE}.json.gz", reported_regret(results, ANYWHERE))
+    if REFERENCE in off_grid:
         page += anywhere_page(off_grid)
         draw_anywhere(off_grid, to / "maxima_anywhere")
     return page

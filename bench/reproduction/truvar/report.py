@@ -1,7 +1,7 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-Sections of tables.md whose rounds are in no store stay as they are; the curves of the second
-campaign, `more.py`, are kept in `curves/`.
+The curves are kept in `curves/`: a series whose rounds are in no store any more is read from there.
+The paths and what was spent on each noise level need the rounds themselves, and stay as they are.
 
 python -m bench.reproduction.truvar.report [--results results/truvar] [--to FOLDER]
 """
@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import is_stored, records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 from bench.reproduction.truvar.maxima import REFERENCE, SPELLED, begun, maxima_page
@@ -46,7 +46,10 @@ GROUPS = {  # pictures of level sets, and what is in them
     "level_sets": ("coast", "coast-travel", "noise-levels"),
     "level_sets_more": ("coast-lake-ranges", "noise-levels-functions"),
 }
-COMPARED_AT = {  # costs of the second campaign's tables of paired differences
+COMPARED_AT = {  # costs of the tables of paired differences
+    "coast": (15, 30, 60, 90, 120),
+    "coast-travel": (300, 600, 900, 1_200, 1_500, 1_800),
+    "noise-levels": (60, 100, 150, 200, 250, 300, 350, 400, 450),
     "coast-lake-ranges": (1_500, 3_000, 6_000),
     "noise-levels-functions": (60, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 1_000, 1_200),
 }
@@ -107,7 +110,7 @@ def of_level_set(results: Path, kept: Path, name: str) -> dict[str, LevelSetCurv
     every = {label: LevelSetCurves(each["cost"], each["f1"]) for label, each in stored.items()}
     for store, labels in begun(results, name):
         every |= {label: level_set_curves(store, definition, label) for label in labels}
-    if every and name in GROUPS["level_sets_more"]:
+    if every:
         write_curves(path, {label: curves._asdict() for label, curves in every.items()})
     return every
 
@@ -215,9 +218,9 @@ def level_set_page(results: Path, to: Path) -> list[str]:
             seeds = seeds_of(curves.f1 for every in there.values() for curves in every.values())
             finish(figure, to / group, seeds)
     save_png(terrain_picture(), to / "terrain.png")
-    if "coast-travel" in found:
+    if is_stored(results, "coast-travel"):
         path_pictures(results, to, found["coast-travel"])
-    if "noise-levels" in found:
+    if is_stored(results, "noise-levels"):
         draw_noise(results, to / "noise_levels")
         spent = spent_by_level(results).double()
         header = ["noise variance", *(f"{variance:g}" for variance in LEVELS.variances)]

@@ -21,7 +21,7 @@ from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
 from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import is_stored, records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import (
     Comparison,
@@ -157,11 +157,6 @@ def bandits(results: Path, name: str, labels: tuple[str, ...]) -> dict[str, Band
                 ),
             )
     return found
-
-
-def is_stored(results: Path, name: str) -> bool:
-    with records_of(results, name) as records:
-        return bool(records)
 
 
 def logarithm(regret: Tensor) -> Tensor:
