@@ -3,8 +3,9 @@ r"""The papers' acquisition functions by name.
 A recipe combines a risk (or its schedule), an environment (known or learnt) and a width. It returns
 the `RiskUpperConfidenceBound` of decisions for one round: your own loop and
 `botorch_risk.strategies` use the same parts. If the distribution of W is learnt, a recipe takes the
-model, the contexts so far with their bounds, and the round `t`, in this order; if it is known, the
-model, the environment and `t`.
+model, the contexts so far with their bounds, and `t`, in this order: the number of this evaluation,
+`n + 1` after n contexts, initial ones included. If the distribution is known, it takes the model,
+the environment and the round `t`.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ PAPER_BETA = 2.25  # sqrt(beta) = 1.5, Sec. B.1 of SBO-KDE
 DISCREPANCY_LENGTHSCALE = 0.2  # of the default discrepancy kernel, in ranges of the contexts
 
 RiskSchedule = Callable[[int, int], RiskMeasure]
-r"""From the round, from 1, and the number of contexts `d_w` to the risk of the round."""
+r"""From `t` and the number of contexts `d_w` to the risk of the round."""
 
 
 def risk_bound(
@@ -182,7 +183,7 @@ def _nearest_on_grid(
 
 
 def total_variation_schedule(t: int, d_w: int, *, radius_scale: float = 1.0) -> RiskMeasure:
-    r"""The ball of DRBO-KDE in round t, Eq. (5) of [Huang2024kde]_."""
+    r"""The ball of DRBO-KDE at evaluation t, Eq. (5) of [Huang2024kde]_."""
     check_nonnegative(radius_scale=radius_scale)
     radius = radius_scale * total_variation_radius(t, d_w)
     return TotalVariationBall(min(2.0, radius))  # 2 is the whole simplex, in l1 units
@@ -191,7 +192,7 @@ def total_variation_schedule(t: int, d_w: int, *, radius_scale: float = 1.0) -> 
 def discrepancy_schedule(
     t: int, d_w: int, *, kernel: Kernel, radius_scale: float = 1.0, minimax: bool = False
 ) -> RiskMeasure:
-    r"""The ball of DRBO-MMD in round t, Sec. B.1 of [Huang2024kde]_, or its approximation."""
+    r"""The ball of DRBO-MMD at evaluation t, Sec. B.1 of [Huang2024kde]_, or its approximation."""
     check_nonnegative(radius_scale=radius_scale)
     radius = radius_scale * maximum_mean_discrepancy_radius(t)
     ball = MinimaxApproximation if minimax else MaximumMeanDiscrepancyBall
@@ -238,7 +239,7 @@ def risk_kde(
         model: A fitted model of (x, w) with one output.
         observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
         bounds: The bounds of the contexts, `2 x d_w`.
-        t: The round, >= 1.
+        t: The number of this evaluation: `n + 1` after n contexts, initial ones included.
         seeds: One for each replicate, for the points that represent the density.
         risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
         n_w: The number of points; 256 quasi-random ones match the paper's 1,024 random ones.

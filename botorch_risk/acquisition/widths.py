@@ -52,16 +52,16 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
 
 
 def total_variation_radius(t: int, d_w: int) -> float:
-    r"""The radius of DRBO-KDE's ball in round t.
+    r"""The radius of DRBO-KDE's ball at evaluation t.
 
         t ** (-2 / (4 + d_w))
 
     Sec. 4.1 of [Huang2024kde]_: the rate at which the kernel density approaches the distribution,
     which keeps the regret of Theorem 2 sub-linear. In l1 units, the convention of
-    `TotalVariationBall`.
+    `TotalVariationBall`. Algorithm 2 counts the initial evaluations.
 
     Args:
-        t: The round, >= 1.
+        t: The number of the evaluation, >= 1: `n + 1` after n contexts.
         d_w: The number of environmental variables, >= 1.
 
     Raises:
@@ -76,7 +76,7 @@ def total_variation_radius(t: int, d_w: int) -> float:
 
 
 def maximum_mean_discrepancy_radius(t: int, gamma: float = 0.1) -> float:
-    r"""The radius of DRBO-MMD's ball in round t.
+    r"""The radius of DRBO-MMD's ball at evaluation t.
 
         (2 + sqrt(2 log(1 / gamma))) / sqrt(t)
 
@@ -84,7 +84,7 @@ def maximum_mean_discrepancy_radius(t: int, gamma: float = 0.1) -> float:
     it of the empirical one of t draws, for a kernel whose diagonal is at most 1.
 
     Args:
-        t: The round, >= 1.
+        t: The number of the evaluation, >= 1: `n + 1` after n contexts, as [Huang2024kde]_ counts.
         gamma: Probability, in (0, 1), that the distribution lies outside.
 
     Raises:

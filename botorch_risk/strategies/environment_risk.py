@@ -148,7 +148,7 @@ class EnvironmentRisk(Method):
             view.fit(f"outcome {outcome}", model)
         joint = models[0] if len(models) == 1 else ModelListGP(*models)
         previous = {"previous": view.previous} if self.uses_previous else {}
-        return self.recipe(joint, environment_of_round(view), view.round, **previous)
+        return self.recipe(joint, environment_of_round(view), time_of(view), **previous)
 
     def unfitted(self, view: View, outcome: int, row: int | None = None) -> SingleTaskGP:
         r"""The process of one outcome, before its hyperparameters are estimated.
@@ -298,7 +298,7 @@ class Turn:
             return self.view.belief
         decisions = None if self.space.w_is_chosen else self.pending
         return self.method.recipe(
-            self.model, self.environment, self.view.round, X_pending=decisions
+            self.model, self.environment, time_of(self.view), X_pending=decisions
         )
 
     def maximize(self, bound: PointwiseAcquisition) -> Tensor:
@@ -322,6 +322,15 @@ class Turn:
 def environment_of_round(view: View) -> Any:
     r"""The distribution of W of all replicates in this round, known or learnt so far."""
     return view.space.environment_at(view.history.X, view.history.streams("environment"))
+
+
+def time_of(view: View) -> int:
+    r"""The `t` of recipes: the round, or if W is learnt the number of the next evaluation.
+
+    SBO-KDE's and DRBO-KDE's loops go from n_0 + 1 on (Algorithms 1 and 2 of [Huang2024kde]_), and
+    their radii shrink with the contexts seen, initial ones included.
+    """
+    return view.X.shape[-2] + 1 if view.space.is_learnt else view.round
 
 
 def input_range(space: EnvironmentSpace) -> Tensor:

@@ -38,12 +38,13 @@ def risk_kde(
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
+        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`, with t the number of
+            the next evaluation, initial ones counted.
         n_w: Points that represent the density; the paper has 1,024 Monte-Carlo points, which 256
             quasi-random ones match.
         density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
             bounds are refused unless `at_bounds` is `"clip"`.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of t.
         options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
@@ -111,9 +112,10 @@ def drbo_kde(
 ) -> Strategy:
     r"""DRBO-KDE: the worst distribution in a ball round the density [Huang2024kde]_, Eq. (5).
 
-    A ball in total variation. Its radius in round t is `radius_scale * t^(-2 / (4 + d_w))`, in the
-    paper's l1 units; the infimum is over the points of the density and the same number of Sobol
-    points in the whole box. For the other arguments and errors see `risk_kde`.
+    A ball in total variation. Its radius at evaluation t, the initial ones counted, is
+    `radius_scale * t^(-2 / (4 + d_w))`, in the paper's l1 units; the infimum is over the points of
+    the density and the same number of Sobol points in the whole box. For the other arguments and
+    errors see `risk_kde`.
 
     Args:
         n_w: Points of the density, and of the box.
@@ -149,7 +151,7 @@ def drbo_mmd(
     r"""DRBO-MMD: the worst distribution in an MMD ball round the empirical one.
 
     [Kirschner2020drbo]_ as used in Sec. 4 of [Huang2024kde]_. Contexts are assigned to the nearest
-    of about `num_points` grid points. The radius of round t is
+    of about `num_points` grid points. The radius at evaluation t, the initial ones counted, is
 
         radius_scale * (2 + sqrt(2 log(1 / gamma))) / sqrt(t),  gamma = 0.1
 

@@ -41,6 +41,7 @@ from botorch_risk.strategies.environment_risk import (
     EnvironmentRisk,
     Reporting,
     Turn,
+    time_of,
 )
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.space import Box, decision_box, maximize_by_botorch
@@ -101,7 +102,7 @@ class MonteCarloDecision:
         environment = turn.environment_of(row)
         measure = self.risk_measure
         if not isinstance(measure, tuple):
-            measure = risk_of_round(measure, turn.view.round, environment, model)
+            measure = risk_of_round(measure, time_of(turn.view), environment, model)
         pending = None if turn.pending is None else turn.pending[row, :, :d_x]
         with manual_seed(seed):
             constraints = under(environment, self.constraints)
@@ -193,9 +194,10 @@ class RiskRecipe:
 
     Args:
         risk_measure: Reduces the first outcome; larger is better. Or a schedule of measures,
-            `risk_measure(t, d_w)`.
+            `risk_measure(t, d_w)`, with the t of `beta`.
         constraints: What has to hold.
-        beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
+        beta: Squared width of the objective's bounds: a number, or a function of t, the round from
+            1, or with `ObservedContexts` the number of the next evaluation, initial ones counted.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         constraint_upper_beta: Squared width of their upper bounds alone; None for
@@ -322,10 +324,11 @@ def risk_search(
         seeds: One seed per replicate.
         environment: The distribution of W, or of the perturbation of the decision.
         risk_measure: The measure of the first outcome; larger is better. Or a schedule of measures,
-            `risk_measure(t, d_w)`.
+            `risk_measure(t, d_w)`, with the t of `beta`.
         constraints: Constraints on outcomes, which are numbered from 0. A constraint under
             `ObservedContexts` holds under the distribution that the objective has learnt.
-        beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
+        beta: Squared width of the objective's bounds: a number, or a function of t, the round from
+            1, or with `ObservedContexts` the number of the next evaluation, initial ones counted.
         constraint_beta: Squared width of the constraints' bounds, the confidence with which a
             recommendation is feasible. It is larger than `beta`, because optimisation tends to find
             decisions where a bound is wrong.

@@ -98,13 +98,14 @@ def test_every_method_is_its_environment_and_its_risk_measure() -> None:
         assert strategy.belief.beta == 2.25
 
 
-def test_radii_follow_the_round() -> None:
-    r"""t^(-2/(4 + d_w)) and (2 + sqrt(2 log 10)) / sqrt(t)."""
+def test_radii_follow_the_contexts_seen() -> None:
+    r"""t^(-2/(4 + d_w)) and (2 + sqrt(2 log 10)) / sqrt(t), t from n_0 + 1 (Algorithm 2)."""
     total_variation, discrepancy = build("drbo_kde"), build("drbo_mmd", radius_scale=1.0)
     for index in range(3):
         for strategy in (total_variation, discrepancy):
             play(strategy, 1, first=index)
-        t = index + 1
+        t = total_variation.history.X.shape[-2] + 1
+        assert t == SMALL["num_initial"] + index + 1
         assert math.isclose(total_variation.belief.risk_measure.radius, t ** (-2 / 5))
         expected = (2 + math.sqrt(2 * math.log(10))) / math.sqrt(t)
         assert math.isclose(discrepancy.belief.risk_measure.radius, expected)
@@ -138,23 +139,23 @@ def test_the_kernel_matrix_of_the_grid_is_made_once() -> None:
     assert len(calls) > made
 
 
-def test_beta_may_follow_the_round() -> None:
-    rounds: list[int] = []
+def test_beta_may_follow_the_evaluations() -> None:
+    times: list[int] = []
 
     def schedule(t: int) -> float:
-        rounds.append(t)
+        times.append(t)
         return 1.0 + t
 
-    strategy, constant = build("sbo_kde", beta=schedule), build("sbo_kde", beta=3.0)
+    strategy, constant = build("sbo_kde", beta=schedule), build("sbo_kde", beta=9.0)
     play(strategy, 1)
-    assert strategy.belief.beta == 2.0
+    assert strategy.belief.beta == 8.0
     play(strategy, 1, first=1)
-    assert strategy.belief.beta == 3.0
-    assert rounds == [1, 2]
+    assert strategy.belief.beta == 9.0
+    assert times == [7, 8]  # after 6 and 7 contexts
     constant.tell(strategy.history.X[:, :6], strategy.history.Y[:, :6, :, 0])
     constant.tell(strategy.history.X[:, 6:], strategy.history.Y[:, 6:, :, 0])
     assert torch.equal(strategy.ask(), constant.ask())
-    with pytest.raises(ValueError, match=r"Expected beta=3\.0"):
+    with pytest.raises(ValueError, match=r"Expected beta=9\.0"):
         constant.load_state_dict(strategy.state_dict())
     with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0. Got -1"):
         bad = build("sbo_kde", beta=lambda t: -1.0)

@@ -22,7 +22,7 @@ CAMPAIGN = Campaign(
         Series("ackley-4", LEARNT, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(CHEAP, RELEASED, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "StableOpt", num_seeds=10, num_rounds=NUM_ROUNDS),
-        Series(CHEAP, MATERN, num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(ALL, MATERN, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(CHEAP, FITTED_KERNEL, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD-minimax", num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD", num_seeds=10, num_rounds=NUM_ROUNDS),
