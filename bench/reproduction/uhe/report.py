@@ -1,9 +1,9 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-Methods are compared by simple regret, the paper's metric, and then by its logarithm. A section of
-tables.md stays as it is if no store has the rounds of its problem, or if the rounds of a strategy
-are missing; its picture is then drawn from the table. What some methods alone have played again,
-and what is tried beyond the paper, has sections of its own.
+Methods are compared by simple regret, the paper's metric, and then by its logarithm. The curves are
+kept in `curves/`: a series whose rounds are in no store any more is read from there. Of the two
+tuning problems and the short flights the tables alone are kept, from which their picture is drawn.
+What some methods alone have played, and what is tried beyond the paper, has sections of its own.
 
 python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/reproduction/uhe]
 """
@@ -16,21 +16,14 @@ from typing import Any
 import torch
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import INTERVAL, format_with_error, mean_and_standard_error
+from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
 from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
-from bench.reproduction.results import is_stored, records_of, report_parser
+from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
-from bench.reproduction.tables import (
-    Comparison,
-    cell,
-    paired,
-    read_curves_by,
-    table,
-    write_sections,
-)
+from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
 from bench.reproduction.uhe.campaign import METHODS
 from bench.reproduction.uhe.trials import TRIALS
 from botorch_risk.strategies.space import decision_box
@@ -59,7 +52,7 @@ GROUPS = {
     "figure_2_real": ("uhe-logistic", "uhe-boosting", "uhe-lunar"),
 }
 ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
-SAMPLED = "MCMC"  # of the first campaigns alone, whose rounds are lost
+SAMPLED = "MCMC"  # ten seeds; where its rounds are lost it has a section of its own, which stays
 LABELS = (*METHODS, SAMPLED)
 SHOWN = tuple(label for label in LABELS if label not in ("pseudo-data", "Random+EXP3"))  # in Fig. 4
 AGAIN = "again, by some methods, "  # begins the heading of a problem whose first tables stay
@@ -110,18 +103,20 @@ class Bandit:
 def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
     r"""Simple regret `R x (T + 1)` of all strategies of a problem; none if it was not run.
 
-    T is the number of rounds that all of them have.
+    From the stores, else from the curves that an earlier report kept. T is the number of rounds
+    that all of them have.
     """
     path = curves / f"{name}.json.gz"
+    found = {label: each["regret"] for label, each in read_curves(path).items()}
     with records_of(results, name) as records:
-        if not records:
-            return {label: each["regret"] for label, each in read_curves(path).items()}
-        found = regret_curves(*records)
-    length = min(each.simple.shape[-1] for each in found.values())
-    labels = [label for label in (*LABELS, *TRIALS) if label in found]
-    regret = {label: found[label].simple[:, :length] for label in labels}
-    write_curves(path, {label: {"regret": values} for label, values in regret.items()})
-    return regret
+        if records:
+            played = {label: each.simple for label, each in regret_curves(*records).items()}
+            found = found | played if is_known(name) else played  # else against another optimum
+    regret = {label: found[label] for label in (*LABELS, *TRIALS) if label in found}
+    if regret:
+        write_curves(path, {label: {"regret": values} for label, values in regret.items()})
+    length = min((values.shape[-1] for values in regret.values()), default=0)
+    return {label: values[:, :length] for label, values in regret.items()}
 
 
 def bandits(results: Path, name: str, labels: tuple[str, ...]) -> dict[str, Bandit]:
@@ -212,7 +207,7 @@ def bands(name: str, curves: dict[str, Tensor], page: str) -> Bands:
         label: (torch.arange(len(each.mean)), each.mean, each.half_width)
         for label, each in found.items()
     }
-    return of_curves | bands_of_tables(page, f"{SAMPLED} on {name}: ")
+    return bands_of_tables(page, f"{SAMPLED} on {name}: ") | of_curves
 
 
 def bands_of_tables(page: str, heading: str) -> Bands:
@@ -249,30 +244,6 @@ def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
     few = ", ".join(TITLES[name] for name in names if name in TEN_SEEDS)
     mcmc = f"; {SAMPLED} ten" if SAMPLED in labels else ""
     return f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
-
-
-def unpaired_summary(found: dict[str, dict[str, Tensor]], page: str) -> list[str]:
-    r"""Differences of means to UHE-BO where the rounds of a method are lost, from their tables.
-
-    The half-width is the root of the sum of the squares of both, which leaves out that the seeds
-    are the same. UHE-BO by its first ten seeds, as MCMC has ten.
-    """
-    cells: dict[str, dict[str, str]] = {}
-    for name, curves in found.items():
-        ten = {each: values[:10] for each, values in curves.items()}
-        kept = bands_of_tables(page, f"{name}: ") | bands(name, ten, page)
-        for label in (each for each in kept if each != REFERENCE and each not in curves):
-            (_, mean, half), (_, ours, our_half) = kept[label], kept[REFERENCE]
-            error = (half[-1].square() + our_half[-1].square()).sqrt()
-            text = Comparison(format_with_error(float(mean[-1] - ours[-1]), float(error)))
-            cells.setdefault(label, {})[name] = text
-    labels = [label for label in LABELS if label in cells]
-    names = [name for name in found if any(name in each for each in cells.values())]
-    rows = [[label, *(cells[label].get(name, "") for name in names)] for label in labels]
-    if not rows:
-        return []
-    title = "### functions at the end: simple regret, not paired, where rounds are lost\n"
-    return [title, table([f"minus {REFERENCE}", *names], rows)]
 
 
 def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:
@@ -332,19 +303,19 @@ def page_of(results: Path, name: str, curves: dict[str, Tensor], again: str = ""
         "Simple regret by evaluation:\n",
         table(["evaluation", *curves], by_round(curves, last)),
     ]
-    lines = bandit_rows(bandits(results, name, BANDITS))
-    header = ["strategy", *BANDIT_COLUMNS]
-    return [*page, "What the bandits chose:\n", table(header, lines)] if lines else page
+    if lines := bandit_rows(bandits(results, name, BANDITS)):
+        page.append(f"### {again}{name}: what the bandits chose\n")
+        page.append(table(["strategy", *BANDIT_COLUMNS], lines))
+    return page
 
 
 def main() -> None:
     arguments = report_parser(__doc__, "results/uhe", Path(__file__).parent).parse_args()
     path: Path = arguments.to / "tables.md"
-    old = path.read_text(encoding="utf-8") if path.exists() else ""
     page: list[str] = []
     names = [name for group in GROUPS.values() for name in group]
     found = {name: collected(arguments.results, arguments.to / "curves", name) for name in names}
-    whole = {  # runs of all methods; otherwise the first campaigns' tables stay
+    whole = {  # runs of all methods; otherwise the tables of the first campaign stay
         name: {label: each for label, each in curves.items() if label in LABELS}
         if {*METHODS} <= {*curves}
         else {}
@@ -358,15 +329,10 @@ def main() -> None:
         if figure == "figure_2_synthetic":
             page += [f"### {SUMMARIES[figure]}: log10 regret\n", summary(there, logarithm)]
         for name, curves in there.items():
-            kept = read_curves_by(old, f"{name}: ", "evaluation")
-            if {*kept} <= {"", *curves} and is_stored(arguments.results, name):
-                page += page_of(arguments.results, name, curves)
-    functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
-    if any(functions.values()):
-        page += unpaired_summary({name: found[name] for name in functions}, old)
+            page += page_of(arguments.results, name, curves)
     for name, curves in found.items():
         some = {label: each for label, each in curves.items() if label in LABELS}
-        if {*COMPARED_WITH} <= {*some} and not whole[name] and is_stored(arguments.results, name):
+        if {*COMPARED_WITH} <= {*some} and not whole[name]:
             page += page_of(arguments.results, name, some, AGAIN)
     page += trial_tables(found)
     for name in names:
@@ -380,6 +346,7 @@ def main() -> None:
         draw({name: whole[name] for name in group}, SHOWN, text, arguments.to / figure)
     if found["uhe-lunar"] and not whole["uhe-lunar"]:
         draw({"uhe-lunar": found["uhe-lunar"]}, LABELS, text, arguments.to / "lander")
+    functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
     draw(functions, ABLATION, text, arguments.to / "figure_4")
     for picture, labels in TRIAL_PICTURES.items():
         some = {
