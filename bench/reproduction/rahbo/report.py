@@ -144,7 +144,8 @@ def draw_queries(store: ExperimentRecords, path: Path) -> None:
         axes.plot(*X.T, ".", color=COLORS[0], ms=2, alpha=0.25, rasterized=True)
         for name, optimum in OPTIMA.items():
             look: dict[str, Any] = {"color": COLORS[1], "fontsize": 12, "weight": "bold"}
-            axes.annotate(name, optimum, xytext=(4, 4), textcoords="offset points", **look)
+            left = -14 if optimum[0] > 8 else 4  # inside the picture
+            axes.annotate(name, optimum, xytext=(left, 4), textcoords="offset points", **look)
         axes.set(title=label, xlabel="x1")
         axes.grid(visible=False)
     every[0].set_ylabel("x2")
