@@ -49,7 +49,7 @@ GROUPS = {  # pictures of level sets, and what is in them
 COMPARED_AT = {  # costs of the tables of paired differences
     "coast": (15, 30, 60, 90, 120),
     "coast-travel": (300, 600, 900, 1_200, 1_500, 1_800),
-    "noise-levels": (60, 100, 150, 200, 250, 300, 350, 400, 450),
+    "noise-levels": (60, 100, 150, 200, 250, 300, 350, 400, 500, 600, 700, 800),
     "coast-lake-ranges": (1_500, 3_000, 6_000),
     "noise-levels-functions": (60, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 1_000, 1_200),
 }
@@ -225,7 +225,7 @@ def level_set_page(results: Path, to: Path) -> list[str]:
         spent = spent_by_level(results).double()
         header = ["noise variance", *(f"{variance:g}" for variance in LEVELS.variances)]
         rows = [["cost", *(cell(level) for level in spent.T)]]
-        page += ["What TRUVAR spent on each noise level, Fig. 4(b):\n", table(header, rows)]
+        page += ["### noise-levels: what TRUVAR spent on each, Fig. 4(b)\n", table(header, rows)]
     return page
 
 
