@@ -32,7 +32,7 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     "kde/campaign": 5 * 3 * 20
     + 3 * 10
     + 5 * 3 * 10
-    + 5 * 4 * 10
+    + 6 * 4 * 10
     + 5 * 10
     + 6 * 3 * 10
     + 2 * 4 * 10,
