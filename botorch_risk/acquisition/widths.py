@@ -84,7 +84,8 @@ def maximum_mean_discrepancy_radius(t: int, gamma: float = 0.1) -> float:
     it of the empirical one of t draws, for a kernel whose diagonal is at most 1.
 
     Args:
-        t: The number of the evaluation, >= 1: `n + 1` after n contexts, as [Huang2024kde]_ counts.
+        t: The number of the evaluation, >= 1: `n + 1` after n contexts, as in Algorithm 2 of
+            [Huang2024kde]_.
         gamma: Probability, in (0, 1), that the distribution lies outside.
 
     Raises:
