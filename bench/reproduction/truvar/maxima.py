@@ -226,6 +226,7 @@ def maxima_page(results: Path, to: Path) -> list[str]:
             at = {
                 f"round {t}": {label: each[:, t] for label, each in values.items()}
                 for t in COMPARED_AT
+                if t <= last
             }
             page += ["Two methods at a time:\n", comparisons(at, combinations(values, 2))]
             if values is regret:
