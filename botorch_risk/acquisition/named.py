@@ -263,7 +263,7 @@ def risk_kde(
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> risk = {"risk_measure": ConditionalValueAtRisk(0.1)}
-        >>> risk_kde(model, X[:, 1:], unit, 1, seeds=0, **risk)(torch.rand(3, 1, 1).double()).shape
+        >>> risk_kde(model, X[:, 1:], unit, 13, seeds=0, **risk)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
     density = kernel_density(bounds, n_w, density_options).learnt(observed, seeds)
@@ -292,7 +292,7 @@ def sbo_kde(
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> sbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
+        >>> sbo_kde(model, X[:, 1:], unit, t=13, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
     density = kernel_density(bounds, n_w, density_options).learnt(observed, seeds)
@@ -331,7 +331,7 @@ def drbo_kde(
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> drbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
+        >>> drbo_kde(model, X[:, 1:], unit, t=13, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
     density = kernel_density(bounds, n_w, with_ball(n_w, density_options)).learnt(observed, seeds)
@@ -382,7 +382,7 @@ def drbo_mmd(
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> drbo_mmd(model, X[:, 1:], unit, t=1, num_points=9)(torch.rand(3, 1, 1).double()).shape
+        >>> drbo_mmd(model, X[:, 1:], unit, t=13, num_points=9)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
     grid = empirical_grid(bounds, num_points).learnt(observed, seeds=0)  # a grid draws nothing
@@ -427,7 +427,7 @@ def stable_opt(
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> stable_opt(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
+        >>> stable_opt(model, X[:, 1:], unit, t=13, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
     box = StandardDeviationBox(observed, n_w, seeds, bounds=bounds)
