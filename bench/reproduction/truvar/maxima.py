@@ -199,7 +199,7 @@ def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
 
 
 def not_found(regret: dict[str, Tensor]) -> str:
-    r"""How many searches end beside the maximum, and when the median search is at it."""
+    r"""How many searches miss the maximum, and when the median search is at it."""
     ends = []
     for label, values in regret.items():
         missed = int((values[:, -1] > 0).sum())
