@@ -29,6 +29,21 @@ def read_curves(path: Path) -> Curves:
     }
 
 
+def with_kept(path: Path, played: Curves) -> Curves:
+    r"""What has been played, and what an earlier report kept of the strategies that it lacks.
+
+    The file holds both afterwards.
+
+    Args:
+        path: The file of the kept curves.
+        played: From a strategy to its named curves, `R x T` each.
+    """
+    curves = read_curves(path) | played
+    if played:
+        write_curves(path, curves)
+    return curves
+
+
 def write_curves(path: Path, curves: Mapping[str, Mapping[str, Tensor]]) -> None:
     r"""Writes curves, the same bytes for the same curves.
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import torch
 
-from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.stored_curves import read_curves, with_kept, write_curves
 
 
 def test_curves_come_back_to_six_digits(tmp_path: Path) -> None:
@@ -17,3 +17,14 @@ def test_curves_come_back_to_six_digits(tmp_path: Path) -> None:
     before = path.read_bytes()
     write_curves(path, stored)
     assert path.read_bytes() == before
+
+
+def test_what_is_played_replaces_what_was_kept_and_the_rest_stays(tmp_path: Path) -> None:
+    path, earlier, now = tmp_path / "branin.json.gz", torch.zeros(2, 3), torch.ones(2, 3)
+    with_kept(path, {"ours": {"regret": earlier}, "others": {"regret": earlier}})
+    found = with_kept(path, {"ours": {"regret": now}})
+    for curves in (found, read_curves(path), with_kept(path, {})):
+        assert {label: each["regret"].mean() for label, each in curves.items()} == {
+            "ours": 1.0,
+            "others": 0.0,
+        }

@@ -27,7 +27,7 @@ from bench.reproduction.kde.campaign import (
 )
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.stored_curves import Curves, read_curves, write_curves
+from bench.reproduction.stored_curves import Curves, with_kept
 from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 
 REFERENCE = "SBO-KDE"
@@ -65,23 +65,21 @@ def collected(
     From the stores of the campaigns; a series that is in none of them, or not whole, from the
     curves that an earlier report kept.
     """
-    path = kept / f"{name}.json.gz"
-    known = read_curves(path)
-    whole = dict(known)
     with records_of(results, name) as found:
-        for records in found:
-            for label, curve in regret_curves(records).items():
-                played = {
-                    "cumulative": curve.cumulative,
-                    "simple": curve.simple,
-                    "reward": earned(records, label)[:, :NUM_ROUNDS],
-                }
-                if curve.num_rounds >= NUM_ROUNDS:
-                    whole[label] = played
-                known.setdefault(label, played)
-    if whole:
-        write_curves(path, whole)
-    shown = {label: (known | whole)[label] for label in IN_THE_TABLES if label in known}
+        played = {
+            label: {
+                "cumulative": curve.cumulative,
+                "simple": curve.simple,
+                "reward": earned(records, label)[:, :NUM_ROUNDS],
+            }
+            for records in found
+            for label, curve in regret_curves(records).items()
+        }
+    whole = {
+        label: each for label, each in played.items() if each["cumulative"].shape[-1] >= NUM_ROUNDS
+    }
+    known = played | with_kept(kept / f"{name}.json.gz", whole)
+    shown = {label: known[label] for label in IN_THE_TABLES if label in known}
     curves = {
         label: RegretCurves(each["cumulative"], each["simple"]) for label, each in shown.items()
     }
@@ -151,16 +149,14 @@ def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
 
 def played_long(results: Path, kept: Path, name: str) -> Curves:
     r"""Cumulative regret and reward, `R x T` each, of runs as long as the authors' program has."""
-    path = kept / f"{name}-long.json.gz"
-    whole = read_curves(path)
     with records_of(results, name, LONGER) as found:
-        for records in found:
-            for label, curve in regret_curves(records).items():
-                if curve.num_rounds >= NUM_LONG:
-                    reward = earned(records, label)
-                    whole[label] = {"cumulative": curve.cumulative, "reward": reward}
-    if whole:
-        write_curves(path, whole)
+        played = {
+            label: {"cumulative": curve.cumulative, "reward": earned(records, label)}
+            for records in found
+            for label, curve in regret_curves(records).items()
+            if curve.num_rounds >= NUM_LONG
+        }
+    whole = with_kept(kept / f"{name}-long.json.gz", played)
     return {label: whole[label + OF_2023] for label in DRAWN if label + OF_2023 in whole}
 
 

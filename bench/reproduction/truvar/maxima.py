@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels
 from bench.reproduction.results import records_of
-from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, comparisons, paired, table
 
 REFERENCE = "TRUVAR"
@@ -107,12 +107,10 @@ def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]
     ]
 
 
-def with_kept(path: Path, found: dict[str, Tensor]) -> dict[str, Tensor]:
-    r"""The curves of the stores, and of an earlier report what they lack; kept for the next."""
-    curves = {label: each["regret"] for label, each in read_curves(path).items()} | found
-    if curves:
-        write_curves(path, {label: {"regret": values} for label, values in curves.items()})
-    return {label: curves[label] for label in PLAYED if label in curves}
+def played_or_kept(path: Path, found: dict[str, Tensor]) -> dict[str, Tensor]:
+    r"""One curve a strategy, from the stores or as an earlier report kept it."""
+    curves = with_kept(path, {label: {"regret": values} for label, values in found.items()})
+    return {label: curves[label]["regret"] for label in PLAYED if label in curves}
 
 
 def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
@@ -213,8 +211,8 @@ def maxima_page(results: Path, to: Path) -> list[str]:
     r"""The sections of tables.md, and the pictures; nothing where there are no rounds."""
     page: list[str] = []
     kept = to / "curves"
-    regret = with_kept(kept / f"{ON_GRID}.json.gz", reported_regret(results, ON_GRID))
-    errors = with_kept(kept / "svm.json.gz", svm_errors(results))
+    regret = played_or_kept(kept / f"{ON_GRID}.json.gz", reported_regret(results, ON_GRID))
+    errors = played_or_kept(kept / "svm.json.gz", svm_errors(results))
     for title, values in ((f"{ON_GRID}: regret", regret), ("svm: validation error", errors)):
         if REFERENCE in values:
             last = min(each.shape[-1] for each in values.values()) - 1
@@ -233,7 +231,7 @@ def maxima_page(results: Path, to: Path) -> list[str]:
                 page.append(f"Functions whose maximum is not found: {not_found(regret)}.\n")
     if regret or errors:
         draw_maxima(regret, errors, to / "maxima")
-    off_grid = with_kept(kept / f"{ANYWHERE}.json.gz", reported_regret(results, ANYWHERE))
+    off_grid = played_or_kept(kept / f"{ANYWHERE}.json.gz", reported_regret(results, ANYWHERE))
     if REFERENCE in off_grid:
         page += anywhere_page(off_grid)
         draw_anywhere(off_grid, to / "maxima_anywhere")

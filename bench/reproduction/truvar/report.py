@@ -30,7 +30,7 @@ from torch import Tensor
 
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import is_stored, records_of, report_parser
-from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 from bench.reproduction.truvar.maxima import REFERENCE, SPELLED, begun, maxima_page
 from botorch_risk.acquisition import LevelSet
@@ -105,14 +105,14 @@ def differences_of_f1(every: dict[str, LevelSetCurves], costs: Iterable[float]) 
 
 def of_level_set(results: Path, kept: Path, name: str) -> dict[str, LevelSetCurves]:
     r"""Curves from the stores, or as an earlier report kept them."""
-    definition, path = get_experiment(name), kept / f"{name}.json.gz"
-    stored = read_curves(path)
-    every = {label: LevelSetCurves(each["cost"], each["f1"]) for label, each in stored.items()}
-    for store, labels in begun(results, name):
-        every |= {label: level_set_curves(store, definition, label) for label in labels}
-    if every:
-        write_curves(path, {label: curves._asdict() for label, curves in every.items()})
-    return every
+    definition = get_experiment(name)
+    played = {
+        label: level_set_curves(store, definition, label)._asdict()
+        for store, labels in begun(results, name)
+        for label in labels
+    }
+    every = with_kept(kept / f"{name}.json.gz", played)
+    return {label: LevelSetCurves(each["cost"], each["f1"]) for label, each in every.items()}
 
 
 def terrain_picture() -> Figure:

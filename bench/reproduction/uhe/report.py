@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.stored_curves import with_kept, write_curves
 from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
 from bench.reproduction.uhe.campaign import METHODS
 from bench.reproduction.uhe.trials import TRIALS
@@ -107,14 +107,14 @@ def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
     that all of them have.
     """
     path = curves / f"{name}.json.gz"
-    found = {label: each["regret"] for label, each in read_curves(path).items()}
     with records_of(results, name) as records:
-        if records:
-            played = {label: each.simple for label, each in regret_curves(*records).items()}
-            found = found | played if is_known(name) else played  # else against another optimum
-    regret = {label: found[label] for label in (*LABELS, *TRIALS) if label in found}
-    if regret:
-        write_curves(path, {label: {"regret": values} for label, values in regret.items()})
+        found = regret_curves(*records) if records else {}
+    played = {label: {"regret": each.simple} for label, each in found.items()}
+    if played and not is_known(name):
+        write_curves(path, played)  # what was kept is against another optimum
+    kept = with_kept(path, played)
+    labels = (each for each in (*LABELS, *TRIALS) if each in kept)
+    regret = {label: kept[label]["regret"] for label in labels}
     length = min((values.shape[-1] for values in regret.values()), default=0)
     return {label: values[:, :length] for label, values in regret.items()}
 

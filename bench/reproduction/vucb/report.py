@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bench.reproduction.pictures import draw_mean, finish, panels
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 from bench.reproduction.vucb.campaign import (
     CONTINUOUS,
@@ -85,16 +85,16 @@ def collected(results: Path, kept: Path, name: str) -> dict[str, Tensor]:
 
     From the stores of the campaigns, else from the curves that an earlier report kept.
     """
-    path = kept / f"{name}.json.gz"
-    curves = {label: each["simple"] for label, each in read_curves(path).items()}
     with records_of(results, name) as records:
         found = regret_curves(*records, optimum=SEARCHED.get(name)) if records else {}
-    played = {label: each.simple for label, each in found.items()}
-    last = NUM_QUERIES if curves else max([each.shape[-1] - 1 for each in played.values()] or [0])
-    curves |= {label: regret for label, regret in played.items() if regret.shape[-1] > last}
-    if played:
-        write_curves(path, {label: {"simple": regret} for label, regret in curves.items()})
-    return {label: curves[label] for label in LABELS if label in curves}
+    path = kept / f"{name}.json.gz"
+    reached = max((each.num_rounds for each in found.values()), default=0)
+    last = NUM_QUERIES if path.exists() else reached
+    played = {
+        label: {"simple": each.simple} for label, each in found.items() if each.num_rounds >= last
+    }
+    curves = with_kept(path, played)
+    return {label: curves[label]["simple"] for label in LABELS if label in curves}
 
 
 def final_rows(curves: dict[str, Tensor]) -> list[list[str]]:
