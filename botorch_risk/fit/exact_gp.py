@@ -101,7 +101,8 @@ def fit_exact_gp(
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
             keep the better result: the optimum that is found depends on the start. It doubles the
             cost; `bench/speed/fit_quality.py` shows the benefit. A replicate whose targets are far
-            from standardised always has two further starts, in their units.
+            from standardised always has two further starts, in their units. Without effect on a
+            `MeanVarianceGP`, which has starts of its own.
         num_restarts: Further starts for each replicate, drawn from the priors (or around the first
             start if a prior cannot be sampled); the best result counts.
         seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.
