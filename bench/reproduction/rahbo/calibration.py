@@ -1,9 +1,9 @@
 r"""Calibration of `MeanVarianceGP` on functions drawn from its own prior.
 
-    python -m bench.reproduction.rahbo.calibration [--replicates 200] [--out FOLDER]
+    python -m bench.reproduction.rahbo.calibration [--replicates 200] [--out FOLDER] [--picture]
 
 All functions of a case are one batched model. Writes the tables into `calibration.md`
-between its markers, and the picture `calibration.png`.
+between its markers, and draws the picture `calibration.png` from them.
 """
 
 import argparse
@@ -12,21 +12,24 @@ import platform
 import time
 import warnings
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import botorch
 import gpytorch
-import matplotlib.pyplot as plt
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
-from botorch_risk_bench.metrics import MeanAndStandardError, mean_and_standard_error
+from botorch_risk_bench.metrics import INTERVAL, MeanAndStandardError, mean_and_standard_error
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
+from bench.reproduction.pictures import finish, panels
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
+from botorch_risk.plot_style import COLORS
 
 LENGTHSCALE = 0.3
 BAND = 1.96**2
@@ -43,6 +46,19 @@ VARIANTS = {
     "identity, bound": {"variance_link": "identity", "sample_variance_noise": "bound"},
     "identity, pointwise": {"variance_link": "identity", "sample_variance_noise": "pointwise"},
 }
+IN_WORDS = {
+    "log": "log link, from the sample variances",
+    "log, readings": "log link, from all readings",
+    "identity, inferred": "identity link, one inferred level",
+    "identity, bound": "identity link, bounded level",
+    "identity, pointwise": "identity link, a level for each point",
+}
+STYLES: dict[str, Any] = {
+    "known": {"linestyle": ":", "alpha": 0.5, "linewidth": 1.0},
+    "fitted": {"linestyle": "-", "marker": "o", "markersize": 3},
+}
+AXES = {"f": "f", "noise": "the noise"}
+LIMITS = {"f": (0.88, 1.0), "noise": (0.7, 1.01)}
 LINKS = ("log", "identity")
 HYPERPARAMETERS = ("known", "fitted", "fitted, before", "fitted, scaled", "fitted, moments")
 CASE = ("prior", "setting", "k", "hyperparameters", "model")
@@ -302,42 +318,46 @@ def report(rows: list[dict], command: str) -> str:
     return "\n\n".join(parts)
 
 
-def draw_picture(rows: list[dict], path: Path) -> None:
-    r"""Coverage against k, averaged over the settings."""
-    figure, axes = plt.subplots(2, 2, figsize=(9, 6.5), sharex=True, sharey="row")
-    rows = average(rows, over=("setting",))
-    for column, prior in zip(axes.T, LINKS, strict=True):
-        for axis, measured in zip(column, ("f", "noise"), strict=True):
-            for colour, variant in enumerate(VARIANTS):
-                for hyperparameters, style in (("known", ":"), ("fitted", "-")):
-                    chosen = [
-                        r
-                        for r in rows
-                        if (r["prior"], r["model"], r["hyperparameters"])
-                        == (prior, variant, hyperparameters)
-                    ]
-                    axis.errorbar(
-                        [r["k"] * (1 + 0.012 * (colour - 1.5)) for r in chosen],
-                        [r[measured].mean() for r in chosen],
-                        [interval(r[measured]).half_width for r in chosen],
-                        color=f"C{colour}",
-                        linestyle=style,
-                        marker="o",
-                        markersize=3,
-                        label=f"{variant} ({hyperparameters})",
-                    )
-            axis.axhline(0.95, color="black", linewidth=0.8)
-            axis.set_xscale("log")
-            axis.set_xticks(COUNTS, COUNTS)
-            axis.minorticks_off()
-            axis.set_title(f"{measured}; noise drawn from the {prior} prior")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("coverage of the 95 % band")
-    for axis in axes[-1]:
-        axis.set_xlabel("repeats k")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncol=4, fontsize=7)
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
-    figure.savefig(path, dpi=90)
+def coverage(page: str, prior: str, hyperparameters: str, column: str) -> dict[str, dict]:
+    r"""Mean and half-width by k, from the tables of a page: `setting, model -> k -> (m, h)`."""
+    heading = f"### Noise drawn from the {prior} prior, hyperparameters {hyperparameters}\n"
+    section = page.partition(heading)[2].partition("\n#")[0]
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
+    found: dict[Any, dict[int, list[float]]] = {}
+    for row in lines[2:]:
+        value = row[lines[0].index(COLUMNS[column])]
+        by_k = found.setdefault((row[0], row[2]), {})
+        by_k[int(row[1])] = [float(each) for each in value.split(" ± ")]
+    return found
+
+
+def draw_picture(page: str, path: Path) -> None:
+    r"""Coverage against k: a column for each prior and setting, rows for f and the noise."""
+    figure, every = panels(2 * len(LINKS) * len(SETTINGS), columns=len(LINKS) * len(SETTINGS))
+    places = [(measured, *case) for measured in ("f", "noise") for case in product(LINKS, SETTINGS)]
+    for axes, (measured, prior, setting) in zip(every, places, strict=True):
+        for hyperparameters, style in STYLES.items():
+            found = coverage(page, prior, hyperparameters, measured)
+            for i, (variant, words) in enumerate(IN_WORDS.items()):
+                by_k = found[setting, variant]
+                mean, half_width = zip(*by_k.values(), strict=True)
+                axes.errorbar(
+                    [k * (1 + 0.012 * (i - 2)) for k in by_k],
+                    mean,
+                    half_width,
+                    color=COLORS[i],
+                    label=words if hyperparameters == "fitted" else "_",
+                    **style,
+                )
+        axes.axhline(0.95, color="black", linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_xticks(COUNTS, map(str, COUNTS))
+        axes.minorticks_off()
+        axes.set(xlabel="repeats of each point", title=f"noise from the {prior} prior, {setting}")
+        axes.set_ylabel(f"coverage of the 95 % band of {AXES[measured]}")
+        axes.set_ylim(*LIMITS[measured])
+    title = f"mean and {INTERVAL}; hyperparameters fitted (solid) and known (dotted)"
+    finish(figure, path, title)
 
 
 def main() -> None:
@@ -345,20 +365,26 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=200, help="functions of each prior")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--picture", action="store_true", help="draw the tables there are")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    # A function with a constant or badly scaled part warns; nothing is hidden in the counts.
-    warnings.simplefilter("ignore", InputDataWarning)
-    rows = run(arguments.replicates, arguments.seed)
-    path = arguments.out / "calibration.md"
+    path: Path = arguments.out / "calibration.md"
+    if not arguments.picture:
+        torch.set_num_threads(1)
+        # A function with a constant or badly scaled part warns; nothing is hidden in the counts.
+        warnings.simplefilter("ignore", InputDataWarning)
+        write_tables(path, arguments.replicates, arguments.seed)
+    draw_picture(path.read_text(encoding="utf-8"), arguments.out / "calibration")
+
+
+def write_tables(path: Path, replicates: int, seed: int) -> None:
+    rows = run(replicates, seed)
     before, after = "", "\n"
     if path.exists():
         before, rest = path.read_text().split(MARKERS[0])
         after = rest.split(MARKERS[1])[1]
-    command = f"python bench/reproduction/rahbo/calibration.py --replicates {arguments.replicates}"
-    body = report(rows, f"{command} --seed {arguments.seed}")
+    command = f"python -m bench.reproduction.rahbo.calibration --replicates {replicates}"
+    body = report(rows, f"{command} --seed {seed}")
     path.write_text(f"{before}{MARKERS[0]}\n\n{body}\n\n{MARKERS[1]}{after}")
-    draw_picture(rows, arguments.out / "calibration.png")
 
 
 if __name__ == "__main__":
