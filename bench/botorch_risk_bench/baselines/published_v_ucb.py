@@ -35,7 +35,7 @@ from botorch_risk.strategies.v_ucb import v_ucb
 from botorch_risk_bench.baselines.documented import documented
 
 SMALLEST_NOISE = 1e-4  # Appendix I
-# The likelihood of a few points often has no maximum: lengthscales of the unit cube and variances
+# The likelihood of a few points may have no maximum: lengthscales of the unit cube and variances
 # stay where a covariance matrix can be factorised. The paper names no such range.
 LENGTHSCALES, VARIANCES = Interval(0.01, 100.0), Interval(1e-4, 1e4)
 

@@ -58,7 +58,6 @@ STYLES: dict[str, Any] = {
     "fitted": {"linestyle": "-", "marker": "o", "markersize": 3},
 }
 AXES = {"f": "f", "noise": "the noise"}
-LIMITS = {"f": (0.88, 1.0), "noise": (0.7, 1.01)}
 LINKS = ("log", "identity")
 HYPERPARAMETERS = ("known", "fitted", "fitted, before", "fitted, scaled", "fitted, moments")
 CASE = ("prior", "setting", "k", "hyperparameters", "model")
@@ -318,12 +317,14 @@ def report(rows: list[dict], command: str) -> str:
     return "\n\n".join(parts)
 
 
-def coverage(page: str, prior: str, hyperparameters: str, column: str) -> dict[str, dict]:
+def coverage(
+    page: str, prior: str, hyperparameters: str, column: str
+) -> dict[tuple[str, str], dict[int, list[float]]]:
     r"""Mean and half-width by k, from the tables of a page: `setting, model -> k -> (m, h)`."""
     heading = f"### Noise drawn from the {prior} prior, hyperparameters {hyperparameters}\n"
     section = page.partition(heading)[2].partition("\n#")[0]
     lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
-    found: dict[Any, dict[int, list[float]]] = {}
+    found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for row in lines[2:]:
         value = row[lines[0].index(COLUMNS[column])]
         by_k = found.setdefault((row[0], row[2]), {})
@@ -333,7 +334,11 @@ def coverage(page: str, prior: str, hyperparameters: str, column: str) -> dict[s
 
 def draw_picture(page: str, path: Path) -> None:
     r"""Coverage against k: a column for each prior and setting, rows for f and the noise."""
-    figure, every = panels(2 * len(LINKS) * len(SETTINGS), columns=len(LINKS) * len(SETTINGS))
+    columns = len(LINKS) * len(SETTINGS)
+    figure, every = panels(2 * columns, columns=columns)
+    for row in (every[:columns], every[columns:]):
+        for axes in row[1:]:
+            axes.sharey(row[0])
     places = [(measured, *case) for measured in ("f", "noise") for case in product(LINKS, SETTINGS)]
     for axes, (measured, prior, setting) in zip(every, places, strict=True):
         for hyperparameters, style in STYLES.items():
@@ -355,7 +360,6 @@ def draw_picture(page: str, path: Path) -> None:
         axes.minorticks_off()
         axes.set(xlabel="repeats of each point", title=f"noise from the {prior} prior, {setting}")
         axes.set_ylabel(f"coverage of the 95 % band of {AXES[measured]}")
-        axes.set_ylim(*LIMITS[measured])
     title = f"mean and {INTERVAL}; hyperparameters fitted (solid) and known (dotted)"
     finish(figure, path, title)
 

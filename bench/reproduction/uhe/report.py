@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.stored_curves import with_kept, write_curves
+from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
 from bench.reproduction.uhe.campaign import METHODS
 from bench.reproduction.uhe.trials import TRIALS
@@ -111,7 +111,7 @@ def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
         found = regret_curves(*records) if records else {}
     played = {label: {"regret": each.simple} for label, each in found.items()}
     if played and not is_known(name):
-        write_curves(path, played)  # what was kept is against another optimum
+        path.unlink(missing_ok=True)  # what was kept is against another optimum
     kept = with_kept(path, played)
     labels = (each for each in (*LABELS, *TRIALS) if each in kept)
     regret = {label: kept[label]["regret"] for label in labels}

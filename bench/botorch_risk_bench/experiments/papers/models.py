@@ -65,7 +65,7 @@ def learnt_process(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTaskGP:
     r"""A Matern-5/2 ARD process with hyperparameters fitted to its data.
 
     By maximum a posteriori with BoTorch's priors: the likelihood that [Bogunovic2016truvar]_
-    maximises often has no maximum for the first three points.
+    maximises may have no maximum for the first three points.
     """
     kernel = get_covar_module_with_dim_scaled_prior(
         ard_num_dims=X.shape[-1], batch_shape=X.shape[:-2], use_rbf_kernel=False
