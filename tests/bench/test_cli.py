@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import typer
-from botorch_risk_bench.campaigns import CampaignStore
+from botorch_risk_bench.campaigns import runner
+from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.cli import app
 from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.reports.level_sets import level_set_curves
@@ -203,9 +204,8 @@ def test_another_experiment_or_file_is_refused_unchanged(out: Path, tmp_path: Pa
 def test_a_run_names_the_process_that_it_has_waited_for(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = functools.partialmethod(CampaignStore.claim, wait_seconds=0.1)
-    with CampaignStore(out) as store, store.claim():
-        monkeypatch.setattr(CampaignStore, "claim", short)
+    monkeypatch.setattr(runner, "claim", functools.partial(claim, wait_seconds=0.1))
+    with claim(out):
         result = run(out, "--rounds", "3", "--first-seed", "7")
     assert result.exit_code == 2
     expected = f"Error: Expected no other process to write to {out}. Got process {os.getpid()}"

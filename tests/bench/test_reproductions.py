@@ -52,7 +52,11 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     + 2 * 10
     + 5 * 5,
 }
-ON_A_TABLE = ("kde/portfolio", "vucb/portfolio")
+ON_A_TABLE = {
+    "kde/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
+    "truvar/svm_on_grid": "BOTORCH_RISK_SVM_TABLE",
+    "vucb/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
+}
 
 
 @pytest.mark.parametrize("name", RUNS_IN_ALL)
@@ -75,17 +79,15 @@ def test_every_method_looks_alike_in_all_pictures() -> None:
     assert {LOOKS[label] for label in ours} == {LOOKS["RAHBO"]}
 
 
-@pytest.mark.parametrize("name", ON_A_TABLE)
-def test_the_papers_back_tests_are_asked_for(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "variable"), ON_A_TABLE.items())
+def test_the_papers_tables_are_asked_for(
+    name: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path in ({}, {"BOTORCH_RISK_PORTFOLIO_TABLE": str(tmp_path / "none.csv")}):
-        monkeypatch.delenv("BOTORCH_RISK_PORTFOLIO_TABLE", raising=False)
-        for variable, value in path.items():
-            monkeypatch.setenv(variable, value)
-        with pytest.raises(
-            ValueError, match="Expected BOTORCH_RISK_PORTFOLIO_TABLE to be the path"
-        ):
+    for path in ({}, {variable: str(tmp_path / "none.csv")}):
+        monkeypatch.delenv(variable, raising=False)
+        for each, value in path.items():
+            monkeypatch.setenv(each, value)
+        with pytest.raises(ValueError, match=f"Expected {variable} to be the path"):
             Campaign.read(FOLDER / f"{name}.py")
 
 

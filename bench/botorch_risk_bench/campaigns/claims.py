@@ -16,6 +16,7 @@ from typing import IO
 
 from botorch_risk_bench.campaigns.database import StoreError
 
+WAIT_SECONDS = 10.0  # for another process to end
 _POLL_SECONDS = 0.05
 _MOUNTS = Path("/proc/self/mounts")
 _SHARED = {
@@ -25,8 +26,18 @@ _SHARED = {
 
 
 @contextmanager
-def claim(path: Path, wait_seconds: float) -> Iterator[None]:
-    r"""Keep other processes from writing to a store while the context lasts."""
+def claim(path: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    r"""Keep other processes from writing to a store while the context lasts.
+
+    Args:
+        path: The store, there or to be created.
+        wait_seconds: How long to wait for another process to end.
+
+    Raises:
+        StoreError: If another process is still writing then, or the store is on a network file
+            system or in no folder that can be written to.
+    """
+    check_local(path)
     path = path.resolve()
     lock = path.with_name(f"{path.name}.lock")
     deadline = time.monotonic() + wait_seconds

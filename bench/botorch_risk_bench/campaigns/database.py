@@ -4,7 +4,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from heapq import merge
 from itertools import groupby
 from pathlib import Path
@@ -80,6 +80,14 @@ def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Con
             connection.close()
             raise
     return connection
+
+
+def has_begun(path: Path) -> bool:
+    r"""Whether a file has anything in it; a process may have ended while it created the store."""
+    if not path.exists():
+        return False
+    with clear_errors(path), closing(connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
+        return not _is_empty(connection)
 
 
 def connect(uri: str) -> sqlite3.Connection:

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 
 from botorch_risk.arguments import check_counts, check_nonnegative
-from botorch_risk_bench.campaigns.database import StoreError, checksum
+from botorch_risk_bench.campaigns.claims import claim
+from botorch_risk_bench.campaigns.database import StoreError, checksum, has_begun
 from botorch_risk_bench.campaigns.description import Block, Campaign, Series, Setting
 from botorch_risk_bench.campaigns.engines import Engine, Processes, Serial
 from botorch_risk_bench.campaigns.progress import Bar
@@ -279,10 +280,22 @@ def run_campaign(
         ValueError: If the campaign has something that is unknown.
     """
     engine, options = engine or Processes(), options or Options()
+    with claim(Path(path)):
+        return _run_claimed(campaign, path, engine, options, extend, part)
+
+
+def _run_claimed(
+    campaign: Campaign,
+    path: str | Path,
+    engine: Engine,
+    options: Options,
+    extend: bool,
+    part: Campaign | None,
+) -> int:
+    r"""Run a campaign while no other process opens, extends or writes its store."""
     with ExitStack() as stack:
         device = options.kind_of_device
         store = stack.enter_context(CampaignStore(path, campaign, extend, device))
-        stack.enter_context(store.claim())
         runner = _Runner(store, part or campaign, engine, options)
         blocks = runner.last_rounds
         bar = stack.enter_context(
@@ -349,24 +362,29 @@ def run_experiment(
         raise ValueError(f"Device {device!r} is not available; available: {', '.join(devices)}.")
     series = Series(name, strategies, num_seeds, first_seed, num_rounds)
     asked = Campaign(name, [series], num_seeds, own=own)
+    options = Options(_OFTEN_SECONDS, journals, (device,), retry_failed=True, progress=progress)
+    engine = Serial() if num_jobs == 1 else Processes(num_jobs)
+    with claim(path):
+        campaign = _extended(asked, path)
+        if not _run_claimed(campaign, path, engine, options, extend=True, part=asked):
+            shutil.rmtree(journals, ignore_errors=True)
+            return
+        # The outcomes that a strategy has failed with are kept.
+        with CampaignStore(path) as store:
+            states = {block: store.progress(block).failure for block in asked.blocks()}
+    causes = [f"{block}, round {why.round}: {why.cause}" for block, why in states.items() if why]
+    raise RuntimeError(f"Expected all strategies to run. Got {'; '.join(causes)}.")
+
+
+def _extended(asked: Campaign, path: Path) -> Campaign:
+    r"""The campaign with what its store has, of one series each: its strategies and rounds."""
     blocks = asked.blocks()
-    if path.exists():
+    if has_begun(path):
         with CampaignStore(path) as store:
             blocks = [*store.blocks(), *blocks]
     rounds: dict[str, int] = {}
     for block in blocks:
         rounds[block.strategy] = max(block.num_rounds, rounds.get(block.strategy, 0))
+    (series,) = asked.series
     whole = [dataclasses.replace(series, strategies=k, num_rounds=n) for k, n in rounds.items()]
-    campaign = dataclasses.replace(asked, series=whole)
-    options = Options(_OFTEN_SECONDS, journals, (device,), retry_failed=True, progress=progress)
-    engine = Serial() if num_jobs == 1 else Processes(num_jobs)
-    failed = run_campaign(campaign, path, engine, options, extend=True, part=asked)
-    if not failed:
-        shutil.rmtree(journals, ignore_errors=True)
-    else:  # the outcomes that a strategy has failed with are kept
-        with CampaignStore(path) as store:
-            states = {block: store.progress(block).failure for block in asked.blocks()}
-        causes = [
-            f"{block}, round {why.round}: {why.cause}" for block, why in states.items() if why
-        ]
-        raise RuntimeError(f"Expected all strategies to run. Got {'; '.join(causes)}.")
+    return dataclasses.replace(asked, series=whole)

@@ -21,13 +21,13 @@ import dataclasses
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from botorch_risk_bench.campaigns.claims import check_local, claim
+from botorch_risk_bench.campaigns.claims import check_local
 from botorch_risk_bench.campaigns.database import (
     StoreError,
     check_identity,
@@ -37,6 +37,7 @@ from botorch_risk_bench.campaigns.database import (
     clear_errors,
     connect,
     create,
+    has_begun,
     open_database,
     read_identity,
     snapshot,
@@ -58,8 +59,6 @@ from botorch_risk_bench.campaigns.whole_files import replacing
 from botorch_risk_bench.campaigns.worker import Failure, Report, Row, versions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_space
-
-WAIT_SECONDS = 10.0  # for another process to end
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class CampaignStore:
         self.path = Path(path)
         check_local(self.path)
         identity = None if campaign is None else identity_of(campaign, device)
-        extended = extend and self.path.exists()
+        extended = extend and has_begun(self.path)
         former = read_former(self.path)
         if former is None:
             self._connection = open_database(self.path, None if extended else identity)
@@ -147,10 +146,6 @@ class CampaignStore:
 
     def close(self) -> None:
         self._connection.close()
-
-    def claim(self, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[None]:
-        r"""Keep other processes from writing while the context lasts."""
-        return claim(self.path, wait_seconds)
 
     @property
     def campaign(self) -> Campaign:

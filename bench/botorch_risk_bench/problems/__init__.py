@@ -9,6 +9,7 @@ from .portfolio_policy import PortfolioPolicy
 from .robot_pushing import RobotPushing, ValueAtRiskRobotPushing
 from .simulation import SimulatedTestProblem
 from .svm_digits import SVMValidationError
+from .svm_on_grid import SVMOnGrid
 from .tabular import TabularProblem
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "PortfolioOptimization",
     "PortfolioPolicy",
     "RobotPushing",
+    "SVMOnGrid",
     "SVMValidationError",
     "SimulatedTestProblem",
     "StratifiedSplitter",

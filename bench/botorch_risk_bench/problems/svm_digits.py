@@ -18,8 +18,8 @@ class SVMValidationError(FiniteDomainProblem):
 
     The inputs are the cost C (1e-2 to 1e4, logarithmic), the width gamma (1e-5 to 1, logarithmic)
     and the number of principal components (4, 8, 16, 32; logarithmic), each scaled to [0, 1]; the
-    value is the mean over five splits. It is the stand-in for the "SVM on grid" data of
-    [Bogunovic2016truvar]_, Sec. 4, a grid of the same shape which is not public. The table, of
+    value is the mean over five splits. It stands in for the "SVM on grid" data of
+    [Bogunovic2016truvar]_, Sec. 4, a grid of the same shape (`SVMOnGrid`). The table, of
     scikit-learn's digits, is part of the package; `bench/reproduction/truvar/svm_table.py` made it.
     """
 

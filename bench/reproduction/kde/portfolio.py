@@ -5,11 +5,12 @@ r"""The campaign on the papers' back-tests, a table that is not ours to distribu
 
 from botorch_risk_bench.campaigns import Campaign, Series
 from botorch_risk_bench.experiments.papers import kde
+from botorch_risk_bench.problems import PortfolioOptimization
 
 from bench.reproduction.kde.campaign import LEARNT, NUM_ROUNDS
-from bench.reproduction.portfolio.table import table_path
+from bench.reproduction.outside_tables import table_path
 
-EXPERIMENTS = kde.portfolio(table_path())
+EXPERIMENTS = kde.portfolio(table_path("BOTORCH_RISK_PORTFOLIO_TABLE", PortfolioOptimization))
 NAMES = [each.name for each in EXPERIMENTS]
 
 CAMPAIGN = Campaign(

@@ -3,7 +3,7 @@ r"""Validation error of support vector machines on a 25 x 14 x 4 grid, evaluated
 python -m bench.reproduction.truvar.svm_table
 
 Writes `svm_digits.csv` of `botorch_risk_bench.problems`. The grid of the paper's "SVM on grid"
-data has the same shape; those data are not public.
+data has the same shape; those are not part of the package.
 """
 
 from pathlib import Path

@@ -5,11 +5,12 @@ r"""The campaign on the papers' back-tests, a table that is not ours to distribu
 
 from botorch_risk_bench.campaigns import Campaign, Series
 from botorch_risk_bench.experiments.papers import vucb
+from botorch_risk_bench.problems import ValueAtRiskPortfolio
 
-from bench.reproduction.portfolio.table import table_path
+from bench.reproduction.outside_tables import table_path
 from bench.reproduction.vucb.campaign import OURS, PORTFOLIO
 
-EXPERIMENTS = vucb.portfolio(table_path())
+EXPERIMENTS = vucb.portfolio(table_path("BOTORCH_RISK_PORTFOLIO_TABLE", ValueAtRiskPortfolio))
 
 CAMPAIGN = Campaign(
     "V-UCB, portfolio",

@@ -2,10 +2,11 @@ import dataclasses
 import functools
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from botorch_risk_bench.campaigns import (
     run_campaign,
     runner,
 )
+from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.campaigns.progress import Bar
 from botorch_risk_bench.campaigns.worker import Failure, Report, Task
 
@@ -291,6 +293,42 @@ def test_two_processes_write_what_one_writes(tmp_path: Path) -> None:
     experiment_run(unnamed, one, 3)
     experiment_run(unnamed, two, 3, num_jobs=2)
     assert bytes_of(one) == bytes_of(two)
+
+
+def test_a_file_that_was_only_created_becomes_a_store(tmp_path: Path) -> None:
+    empty, new = tmp_path / "empty.sqlite", tmp_path / "new.sqlite"
+    empty.touch()
+    for path in (empty, new):
+        experiment_run(QUADRATIC, path, 2)
+    assert bytes_of(empty) == bytes_of(new)
+
+
+def test_who_comes_second_waits_while_the_first_creates_the_store(tmp_path: Path) -> None:
+    shared, whole = tmp_path / "shared.sqlite", tmp_path / "whole.sqlite"
+    with ThreadPoolExecutor(1) as second:
+        with claim(shared):
+            shared.touch()  # as SQLite does before a store has its tables
+            result = second.submit(experiment_run, QUADRATIC, shared, 2, num_rounds=3)
+            with pytest.raises(TimeoutError):
+                result.result(timeout=0.2)
+        result.result()
+    experiment_run(QUADRATIC, whole, 2, num_rounds=3)
+    assert bytes_of(shared) == bytes_of(whole)
+
+
+def test_journals_are_removed_while_nobody_else_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, removed = tmp_path / "a.sqlite", []
+
+    def remove(journals: Path, **_: Any) -> None:
+        with pytest.raises(StoreError, match="no other process"), claim(path, wait_seconds=0.0):
+            pass
+        removed.append(journals)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    experiment_run(QUADRATIC, path, 2)
+    assert removed == [tmp_path / "a.sqlite-rounds"]
 
 
 def test_strategies_can_be_added_and_rounds_extended(tmp_path: Path) -> None:

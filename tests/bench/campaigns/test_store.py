@@ -18,6 +18,7 @@ from botorch_risk_bench.campaigns import (
     records_by_series,
 )
 from botorch_risk_bench.campaigns import store as module
+from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.campaigns.database import NoResultsError, snapshot
 from botorch_risk_bench.campaigns.worker import Failure, Report, advance
 from botorch_risk_bench.reports import campaign_markdown, read_board, write_table
@@ -369,9 +370,9 @@ def test_a_store_is_not_put_where_locks_do_not_hold(
 
 
 def test_one_process_writes_at_a_time(store: CampaignStore) -> None:
-    with store.claim(), CampaignStore(store.path) as other:
+    with claim(store.path), CampaignStore(store.path) as other:
         taken = pytest.raises(StoreError, match="no other process to write to")
-        with taken, other.claim(wait_seconds=0.0):
+        with taken, claim(other.path, wait_seconds=0.0):
             pass
         assert other.campaign.name == "small"  # but anybody reads
 

@@ -10,6 +10,7 @@ from botorch.exceptions.errors import InputDataError
 from botorch_risk_bench.problems import (
     BoostedTreesTuning,
     LogisticRegressionTuning,
+    SVMOnGrid,
     SVMValidationError,
 )
 from botorch_risk_bench.problems.svm_digits import COLUMNS
@@ -78,3 +79,31 @@ def test_errors(tmp_path):
         path.write_text(text)
         with pytest.raises(InputDataError, match="table with rows and the columns"):
             SVMValidationError(path)
+
+
+ROWS = """
+    rows = [[5000, 0.5, 0.01, 0.2762, 191.98],
+            [900, 0.5, 0.01, 0.2742, 99.976],
+            [1e+6, 2, 0.01, 0.5, 1], [5000, 2, 0.01, 0.25, 1], [0.1, 2, 0.01, 0.4, 3],
+            [900, 2, 0.01, 0.3, 3]{more}]
+    raise RuntimeError("read, not run")
+"""
+
+
+def test_the_grid_that_others_published(tmp_path):
+    path = tmp_path / "svm_on_grid.py"
+    path.write_text(ROWS.format(more=", [1e+6, 0.5, 0.01, 0.6, 1], [0.1, 0.5, 0.01, 0.45, 1]"))
+    problem = SVMOnGrid(path)
+    assert problem.bounds.tolist() == [[0, 0, 0], [1, 1, 0]]
+    # C is 0.1, 900, 5,000 or 1e6; alpha 0.5 or 2; epsilon 0.01.
+    X = torch.tensor([[2, 3, 0], [1, 0, 0], [3, 0, 0]]).double() / 3
+    assert problem(X).tolist() == [-0.25, -0.2742, -0.6]
+    assert problem.maximum.item() == -0.25
+
+
+@pytest.mark.parametrize("more", ["", ", [1e+6, 0.5, 0.01, 0.6, 1], [0.1, 2, 0.01, 0.45, 1]"])
+def test_a_grid_with_gaps_or_repeats(tmp_path, more):
+    path = tmp_path / "svm_on_grid.py"
+    path.write_text(ROWS.format(more=more) if more else "nothing of a table")
+    with pytest.raises(InputDataError, match=r"every configuration once, in .*svm_on_grid.py"):
+        SVMOnGrid(path)

@@ -13,6 +13,7 @@ from botorch.models.utils.gpytorch_modules import (
     get_matern_kernel_with_gamma_prior,
 )
 from botorch.settings import validate_input_scaling
+from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -70,6 +71,27 @@ def learnt_process(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTaskGP:
     kernel = get_covar_module_with_dim_scaled_prior(
         ard_num_dims=X.shape[-1], batch_shape=X.shape[:-2], use_rbf_kernel=False
     )
+    model = SingleTaskGP(X, Y, noise, covar_module=kernel)
+    fit_exact_gp(model)
+    return model
+
+
+def likeliest_process(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTaskGP:
+    r"""A Matern-5/2 ARD process with the hyperparameters of maximum likelihood.
+
+    As in [Bogunovic2016truvar]_, Sec. 4, which states no ranges. The likelihood of a few points may
+    have no maximum: lengthscales of inputs in [0, 1] stay within 0.01 and 100, the variance of
+    the standardised outcomes within 1e-4 and 1e4.
+    """
+    shape = X.shape[:-2]
+    correlation = MaternKernel(
+        nu=2.5,
+        ard_num_dims=X.shape[-1],
+        batch_shape=shape,
+        lengthscale_constraint=Interval(0.01, 100.0),
+    )
+    variance = Interval(1e-4, 1e4)
+    kernel = ScaleKernel(correlation, batch_shape=shape, outputscale_constraint=variance)
     model = SingleTaskGP(X, Y, noise, covar_module=kernel)
     fit_exact_gp(model)
     return model

@@ -1,5 +1,6 @@
 r"""The experiments of TRUVAR start, and use the hyperparameters that they claim."""
 
+import itertools
 import warnings
 from pathlib import Path
 
@@ -37,6 +38,23 @@ def test_two_rounds(tmp_path: Path, name: str, labels: list[str]) -> None:
                 curves = level_set_curves(store, definition, label)
                 assert (curves.cost.diff(dim=-1) > 0).all()
                 assert ((curves.f1 >= 0) & (curves.f1 <= 1)).all()
+
+
+def test_the_grid_of_others_is_searched_by_likelihood_and_by_priors(tmp_path: Path) -> None:
+    table = tmp_path / "svm_on_grid.py"
+    grid = itertools.product((1, 10, 100), (0.5, 1, 5), (0.01, 0.1))
+    errors = (0.5 - 0.1 * epsilon - 0.001 * cost + 0.02 * alpha for cost, alpha, epsilon in grid)
+    grid = itertools.product((1, 10, 100), (0.5, 1, 5), (0.01, 0.1))
+    rows = [[*each, error, 1.0] for each, error in zip(grid, errors, strict=True)]
+    table.write_text(f"rows = {rows}")
+    for definition in truvar.svm_on_grid(table):
+        path = tmp_path / f"{definition.name}.sqlite"
+        play(definition, path, 2, num_rounds=6)
+        with records_in(path) as store:
+            for label in definition.strategies:
+                seen = torch.cat([each.objective for each in store.rounds(label)], dim=-1)
+                assert seen.shape == (2, 3 + 6)
+                assert ((seen <= 0) & (seen > -0.2)).all()
 
 
 def test_the_function_of_the_noise_levels_is_the_first_that_is_high_enough() -> None:
