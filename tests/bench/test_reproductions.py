@@ -55,6 +55,7 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
 ON_A_TABLE = {
     "kde/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
     "truvar/svm_on_grid": "BOTORCH_RISK_SVM_TABLE",
+    "uhe/vehicles": "BOTORCH_RISK_VEHICLE_TABLE",
     "vucb/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
 }
 

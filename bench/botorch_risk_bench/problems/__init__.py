@@ -1,6 +1,11 @@
 r"""Problems from data and simulators, to measure the plugin."""
 
-from .classifier_tuning import BoostedTreesTuning, ClassifierTuning, LogisticRegressionTuning
+from .classifier_tuning import (
+    BoostedTreesTuning,
+    ClassifierTuning,
+    LogisticRegressionTuning,
+    vehicle_silhouettes,
+)
 from .coastal_terrain import CoastalTerrain, SurveyCost
 from .forest import ForestTuning, StratifiedSplitter
 from .lunar_landing import LunarLanding
@@ -30,4 +35,5 @@ __all__ = [
     "TabularProblem",
     "ValueAtRiskPortfolio",
     "ValueAtRiskRobotPushing",
+    "vehicle_silhouettes",
 ]

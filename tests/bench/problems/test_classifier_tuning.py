@@ -12,6 +12,7 @@ from botorch_risk_bench.problems import (
     LogisticRegressionTuning,
     SVMOnGrid,
     SVMValidationError,
+    vehicle_silhouettes,
 )
 from botorch_risk_bench.problems.svm_digits import COLUMNS
 
@@ -107,3 +108,26 @@ def test_a_grid_with_gaps_or_repeats(tmp_path, more):
     path.write_text(ROWS.format(more=more) if more else "nothing of a table")
     with pytest.raises(InputDataError, match=r"every configuration once, in .*svm_on_grid.py"):
         SVMOnGrid(path)
+
+
+def test_vehicles_are_read_as_openml_writes_them(tmp_path):
+    path = tmp_path / "vehicle.csv"
+    classes = ["bus", "opel", "saab", "van"] * 211 + ["van", "bus"]
+    features = np.arange(846 * 18).reshape(846, 18)
+    rows = [",".join(map(str, [*row, name])) for row, name in zip(features, classes, strict=True)]
+    heading = ",".join(map(str, range(19)))
+    path.write_text("\n".join([heading, *rows]))
+    found, labels = vehicle_silhouettes(path)
+    assert (found == features).all()
+    assert labels.tolist() == classes
+    path.write_text("\n".join([heading, *rows[1:]]))
+    with pytest.raises(InputDataError, match=r"846 rows .* Got shape \(845, 19\)"):
+        vehicle_silhouettes(path)
+
+
+def test_epochs_count():
+    X = torch.tensor([[-4.0, -5.0]], dtype=torch.double)
+    few, many = (LogisticRegressionTuning(num_epochs=n)(X).item() for n in (1, 50))
+    assert many > few + 0.05
+    with pytest.raises(ValueError, match="num_epochs"):
+        LogisticRegressionTuning(num_epochs=0)
