@@ -15,7 +15,6 @@ CAMPAIGN = Campaign(
         Series("noise-levels", "GCHK-0.001", num_seeds=50, num_rounds=80),
         Series("noise-levels", "TRUVAR", num_seeds=50, num_rounds=160),
         Series("noise-levels", "GCHK-0.05", num_seeds=50, num_rounds=400),
-        Series("svm", ("TRUVAR", "EI", "GP-UCB"), num_seeds=100, num_rounds=100),
         Series(
             "synthetic-maximum", ("TRUVAR", "EI", "GP-UCB", "MRS"), num_seeds=200, num_rounds=100
         ),

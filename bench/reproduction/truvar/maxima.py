@@ -1,4 +1,4 @@
-r"""Fig. 3 of TRUVAR: maxima on the grid and anywhere in the square, a support vector machine."""
+r"""Fig. 3 of TRUVAR: maxima on the grid and anywhere in the square, support vector machines."""
 
 from collections.abc import Iterable
 from itertools import combinations, product
@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
-from botorch_risk_bench.experiments.papers.truvar import svm
 from torch import Tensor
 
-from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels
+from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of
 from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, comparisons, paired, table
@@ -24,6 +23,10 @@ SPELLED = {  # in legends
     "GCHK-0.05": "GCHK, noise 0.05",
 }
 ON_GRID, ANYWHERE = "synthetic-maximum", "synthetic-maximum-anywhere"
+TUNING = {  # with hyperparameters by likelihood, as in the paper, and under priors
+    "svm-on-grid": "support vector machine, by likelihood",
+    "svm-on-grid-priors": "support vector machine, under priors",
+}
 PLAYED = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone", "EI", "GP-UCB", "MRS", "ES", "MES")
 SHOWN = (10, 20, 30, 50, 60)
 WITHOUT_TRUVAR = (5, 10, 15, 20, 60)  # rounds
@@ -59,22 +62,20 @@ def trimmed(values: Tensor) -> Tensor:
     return values.sort(dim=0).values[cut : len(values) - cut]
 
 
-def svm_errors(results: Path) -> dict[str, Tensor]:
-    r"""The smallest validation error so far, `R x (T + 1)`."""
+def validation_errors(results: Path, name: str) -> dict[str, Tensor]:
+    r"""The smallest validation error so far, `R x (T + 1)`; outcomes have no noise."""
     errors = {}
-    smallest = -svm().maximum.item()
-    for store, labels in begun(results, "svm"):
+    for store, labels in begun(results, name):
         for label in labels:
-            best = [record.objective.amax(dim=-1) for record in store.rounds(label)]
-            seen = torch.stack(best, dim=-1).nan_to_num(-torch.inf).cummax(dim=-1).values
-            errors[label] = smallest - seen
+            best = [record.Y.mean(dim=-1).amax(dim=-1) for record in store.rounds(label)]
+            errors[label] = -torch.stack(best, dim=-1).nan_to_num(-torch.inf).cummax(dim=-1).values
     return errors
 
 
-def draw_maxima(regret: dict[str, Tensor], errors: dict[str, Tensor], path: Path) -> None:
-    r"""Fig. 3. Where the best point of the grid is found the regret is 0, drawn as `SMALLEST`."""
-    figure, (left, middle, right) = panels(3)
-    for axes in (left, middle, right):
+def draw_maxima(regret: dict[str, Tensor], path: Path) -> None:
+    r"""Fig. 3(a), (b) on the grid, whose best point, with regret 0, is drawn as `SMALLEST`."""
+    figure, (left, middle) = panels(2)
+    for axes in (left, middle):
         axes.set(xlabel="round", yscale="log")
     for label, values in regret.items():
         color, line = LOOKS[label]
@@ -83,12 +84,21 @@ def draw_maxima(regret: dict[str, Tensor], errors: dict[str, Tensor], path: Path
             (middle, trimmed(values).mean(dim=0)),
         ):
             axes.plot(summary.clamp_min(SMALLEST), color=color, linestyle=line, label=label)
-    for label, values in errors.items():
-        draw_mean(right, values, label)
     left.set_ylabel(f"median regret; {SMALLEST:g} stands for 0")
     middle.set_ylabel("mean regret, 5 % trimmed either side")
-    right.set_ylabel("smallest validation error")
-    finish(figure, path, "Synthetic maxima (a, b), support vector machine (c)")
+    finish(figure, path, "Synthetic functions, samples and reports on the grid")
+
+
+def draw_tuning(every: dict[str, dict[str, Tensor]], path: Path) -> None:
+    r"""Fig. 3(c): means with their intervals."""
+    figure, all_axes = panels(len(every))
+    for axes, (name, errors) in zip(all_axes, every.items(), strict=True):
+        for label, values in errors.items():
+            draw_mean(axes, values, label)
+        axes.set(title=TUNING[name], xlabel="round", ylabel="smallest validation error")
+    finish(
+        figure, path, seeds_of(values for errors in every.values() for values in errors.values())
+    )
 
 
 def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]]:
@@ -212,8 +222,12 @@ def maxima_page(results: Path, to: Path) -> list[str]:
     page: list[str] = []
     kept = to / "curves"
     regret = played_or_kept(kept / f"{ON_GRID}.json.gz", reported_regret(results, ON_GRID))
-    errors = played_or_kept(kept / "svm.json.gz", svm_errors(results))
-    for title, values in ((f"{ON_GRID}: regret", regret), ("svm: validation error", errors)):
+    tuning = {
+        name: played_or_kept(kept / f"{name}.json.gz", validation_errors(results, name))
+        for name in TUNING
+    }
+    errors = {f"{name}: validation error": values for name, values in tuning.items()}
+    for title, values in {f"{ON_GRID}: regret": regret, **errors}.items():
         if REFERENCE in values:
             last = min(each.shape[-1] for each in values.values()) - 1
             rounds = [last // 4, last // 2, last]
@@ -229,8 +243,10 @@ def maxima_page(results: Path, to: Path) -> list[str]:
             page += ["Two methods at a time:\n", comparisons(at, combinations(values, 2))]
             if values is regret:
                 page.append(f"Functions whose maximum is not found: {not_found(regret)}.\n")
-    if regret or errors:
-        draw_maxima(regret, errors, to / "maxima")
+    if regret:
+        draw_maxima(regret, to / "maxima")
+    if all(tuning.values()):
+        draw_tuning(tuning, to / "tuning")
     off_grid = played_or_kept(kept / f"{ANYWHERE}.json.gz", reported_regret(results, ANYWHERE))
     if REFERENCE in off_grid:
         page += anywhere_page(off_grid)

@@ -16,7 +16,7 @@ METHODS = (
     "Portfolio",
     "Random",
 )
-CHEAP = ("uhe-branin", "uhe-deceptive", "uhe-h1", "uhe-hartmann3", "uhe-logistic")
+CHEAP = ("uhe-branin", "uhe-deceptive", "uhe-h1", "uhe-hartmann3")
 
 CAMPAIGN = Campaign(
     "UHE-BO",

@@ -1,19 +1,22 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
 Methods are compared by simple regret, the paper's metric, and then by its logarithm. The curves are
-kept in `curves/`: a series whose rounds are in no store any more is read from there. Of the two
-tuning problems and the short flights the tables alone are kept, from which their picture is drawn.
+kept in `curves/`: a series whose rounds are in no store any more is read from there. Of
+boosted trees and the short flights the tables alone are kept, from which their picture is drawn.
 What some methods alone have played, and what is tried beyond the paper, has sections of its own.
 
 python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/reproduction/uhe]
 """
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.experiments.papers import uhe
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.experiments.registry import get_experiment
 from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
@@ -49,7 +52,7 @@ GROUPS = {
         "uhe-hartmann3",
         "uhe-hartmann6",
     ),
-    "figure_2_real": ("uhe-logistic", "uhe-boosting", "uhe-lunar"),
+    "figure_2_real": ("uhe-logistic-vehicle", "uhe-boosting", "uhe-lunar"),
 }
 ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
 SAMPLED = "MCMC"  # ten seeds; where its rounds are lost it has a section of its own, which stays
@@ -73,12 +76,12 @@ TITLES = {
     "uhe-h1": "h1",
     "uhe-hartmann3": "Hartmann, three inputs",
     "uhe-hartmann6": "Hartmann, six inputs",
-    "uhe-logistic": "logistic regression, digits",
+    "uhe-logistic-vehicle": "logistic regression",
     "uhe-boosting": "boosted trees, breast cancer",
     "uhe-lunar": "lunar lander",
 }
-UNITS = {"uhe-logistic": "accuracy", "uhe-boosting": "accuracy", "uhe-lunar": "return"}
-TEN_SEEDS = ("uhe-hartmann6", "uhe-boosting", "uhe-lunar")
+UNITS = {"uhe-logistic-vehicle": "accuracy", "uhe-boosting": "accuracy", "uhe-lunar": "return"}
+TEN_SEEDS = ("uhe-hartmann6", *GROUPS["figure_2_real"])
 Bands = dict[str, tuple[Tensor, Tensor, Tensor]]
 r"""Of a strategy: evaluations, and mean and half-width there."""
 
@@ -121,10 +124,12 @@ def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
 
 def bandits(results: Path, name: str, labels: tuple[str, ...]) -> dict[str, Bandit]:
     r"""The choices of the strategies with a bandit; a random point is known by its stream."""
-    found, definition = {}, get_experiment(name)
-    space = decision_box(decision_space(definition.problem()))
+    found, definition = {}, experiment(name)
     with records_of(results, name) as records:
         there = {label: store for store in records for label in store.labels()}
+        if not there:
+            return {}
+        space = decision_box(decision_space(definition.problem()))
         for label in (each for each in labels if each in there):
             seeds, rounds = there[label].identity["seeds"], there[label].rounds(label)
             method: Any = definition.build(label, space, seeds).method
@@ -158,8 +163,14 @@ def logarithm(regret: Tensor) -> Tensor:
     return regret.clamp_min(SMALLEST).log10()
 
 
+def experiment(name: str) -> ExperimentDefinition:
+    r"""One of the package, or on the table of vehicles, which its problem alone reads."""
+    table = os.environ.get("BOTORCH_RISK_VEHICLE_TABLE", "vehicle.csv")
+    return get_experiment(name, (uhe.logistic(table),))
+
+
 def is_known(name: str) -> bool:
-    return get_experiment(name).optimal_value is not None
+    return experiment(name).optimal_value is not None
 
 
 def final_rows(name: str, curves: dict[str, Tensor], last: int) -> list[list[str]]:
@@ -241,6 +252,8 @@ def draw(
 
 def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
     r"""The seeds of the tables in this folder, some of which keep means and intervals alone."""
+    if {*names} <= {*TEN_SEEDS}:
+        return f"10 seeds, mean and {INTERVAL}"
     few = ", ".join(TITLES[name] for name in names if name in TEN_SEEDS)
     mcmc = f"; {SAMPLED} ten" if SAMPLED in labels else ""
     return f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
@@ -290,7 +303,7 @@ def bandit_rows(bandits: dict[str, Bandit]) -> list[list[str]]:
 
 def page_of(results: Path, name: str, curves: dict[str, Tensor], again: str = "") -> list[str]:
     reference = "the optimum" if is_known(name) else "the best value that any method found"
-    num_initial, last = get_experiment(name).num_initial, curves[REFERENCE].shape[-1] - 1
+    num_initial, last = experiment(name).num_initial, curves[REFERENCE].shape[-1] - 1
     header = ["strategy", "seeds", "simple regret", "first ten seeds"]
     header += [f"minus {each}'s" for each in COMPARED_WITH]
     if is_known(name):
@@ -325,7 +338,9 @@ def main() -> None:
         there = {name: whole[name] for name in group if whole[name]}
         if not there:
             continue
-        page += [f"### {SUMMARIES[figure]}: simple regret\n", summary(there, lambda each: each)]
+        some = f" of {', '.join(there)}" if len(there) < len(group) else ""
+        title = f"### {SUMMARIES[figure]}{some}: simple regret\n"
+        page += [title, summary(there, lambda each: each)]
         if figure == "figure_2_synthetic":
             page += [f"### {SUMMARIES[figure]}: log10 regret\n", summary(there, logarithm)]
         for name, curves in there.items():

@@ -1,6 +1,5 @@
 r"""The experiments of TRUVAR start, and use the hyperparameters that they claim."""
 
-import itertools
 import warnings
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from botorch_risk_bench.reports.level_sets import level_set_curves
 
 from botorch_risk.test_functions import GaussianProcessSample, PosteriorMeanFunctions, unit_grid
 from tests.bench.played import play, records_in
+from tests.bench.small_tables import write_svm_grid
 
 NAMES = ("coast", "coast-travel", "noise-levels", "synthetic-maximum", "svm")
 
@@ -41,13 +41,7 @@ def test_two_rounds(tmp_path: Path, name: str, labels: list[str]) -> None:
 
 
 def test_the_grid_of_others_is_searched_by_likelihood_and_by_priors(tmp_path: Path) -> None:
-    table = tmp_path / "svm_on_grid.py"
-    grid = itertools.product((1, 10, 100), (0.5, 1, 5), (0.01, 0.1))
-    errors = (0.5 - 0.1 * epsilon - 0.001 * cost + 0.02 * alpha for cost, alpha, epsilon in grid)
-    grid = itertools.product((1, 10, 100), (0.5, 1, 5), (0.01, 0.1))
-    rows = [[*each, error, 1.0] for each, error in zip(grid, errors, strict=True)]
-    table.write_text(f"rows = {rows}")
-    for definition in truvar.svm_on_grid(table):
+    for definition in truvar.svm_on_grid(write_svm_grid(tmp_path)):
         path = tmp_path / f"{definition.name}.sqlite"
         play(definition, path, 2, num_rounds=6)
         with records_in(path) as store:
