@@ -113,10 +113,10 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def _with_half_width(value: MeanAndStandardError) -> str:
-    r"""Without an exponent, unless the interval is so short that zeros would hide its digits."""
+    r"""Without an exponent, unless both numbers are so small that zeros would hide their digits."""
     mean, half_width = value.mean.item(), value.half_width.item()
     if half_width < ROUNDING * abs(mean):  # of equal values
         half_width = 0.0
-    if 0 < half_width < 1e-4:
+    if 0 < half_width < 1e-4 and abs(mean) < 1e-4:
         return f"{mean:.2g} ± {half_width:.2g}"
     return format_with_error(mean, half_width)

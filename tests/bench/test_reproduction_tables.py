@@ -33,4 +33,5 @@ def test_large_numbers_have_no_exponent_and_tiny_ones_do() -> None:
     spread = torch.tensor([1000.0, 1200.0, 1500.0, 1400.0])
     assert cell(spread) == "1275 ± 350"
     assert cell(1e-9 * spread) == "1.3e-06 ± 3.5e-07"
+    assert cell(1e-9 * spread.double() + 0.24) == "0.24000127 ± 0.00000035"
     assert cell(torch.ones(3)) == "1.000 ± 0"
