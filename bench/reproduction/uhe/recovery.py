@@ -237,7 +237,8 @@ def rows(collected: dict[str, Results], prior: str, columns: list[tuple[str, ...
 
 def report(collected: dict[str, Results]) -> str:
     first = ["truth", "n", "design"]
-    header = [f"{MAP}", PSEUDO_DATA, SOBOL, f"{PSEUDO_DATA} - {MAP}", f"{SOBOL} - {MAP}"]
+    pairs = ((PSEUDO_DATA, MAP), (SOBOL, MAP), (SOBOL, PSEUDO_DATA))
+    header = [*ESTIMATORS, *(f"{label} - {reference}" for label, reference in pairs)]
     page = ["## Truths\n"]
     lines = [
         [
@@ -260,7 +261,7 @@ def report(collected: dict[str, Results]) -> str:
             ("Root mean square error, held out", "rmse"),
         ):
             columns: list[tuple[str, ...]] = [(figure, label) for label in ESTIMATORS]
-            columns += [(figure, PSEUDO_DATA, MAP), (figure, SOBOL, MAP)]
+            columns += [(figure, *pair) for pair in pairs]
             lines = rows(collected, prior, columns)
             page += [f"## {title}: {prior}\n", table([*first, *header], lines)]
     return "\n".join(page)
