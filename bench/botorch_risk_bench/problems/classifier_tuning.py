@@ -85,20 +85,28 @@ class LogisticRegressionTuning(ClassifierTuning):
     _default_table = "load_digits"
     _bounds: list[tuple[float, float]] = [(-5.0, 0.0), (-5.0, 0.0)]  # noqa: RUF012
 
-    def __init__(self, *arguments: Any, num_epochs: int = 100, **options: Any) -> None:
+    def __init__(
+        self,
+        features: Any = None,
+        labels: Any = None,
+        seed: int = 0,
+        noise_std: float | None = None,
+        num_epochs: int = 100,
+    ) -> None:
         r"""Builds the problem.
 
         Args:
-            arguments: As of `ClassifierTuning`.
+            features: The table, `num_rows x num_features`.
+            labels: The class of each row, `num_rows`.
+            seed: Seed of the split and of the classifier.
             num_epochs: Passes over the training rows.
-            options: As of `ClassifierTuning`.
 
         Raises:
-            InputDataError: As for `ClassifierTuning`.
+            InputDataError: If only one of the table and the labels is given, or they do not match.
             ValueError: If there is no epoch.
         """
         check_counts(num_epochs=num_epochs)
-        super().__init__(*arguments, **options)
+        super().__init__(features, labels, seed, noise_std)
         self.num_epochs = num_epochs
 
     def _classifier(self, x: tuple[float, ...]) -> Any:

@@ -18,8 +18,9 @@ class SVMOnGrid(FiniteDomainProblem):
     r"""Minus the validation error of a structured SVM on a 25 x 14 x 4 grid, "SVM on grid".
 
     The inputs are the cost C, alpha and the tolerance epsilon, each the number of its value in
-    ascending order, as in the public benchmark, scaled to [0, 1]. [Bogunovic2016truvar]_, Sec. 4,
-    has the data of Snoek et al. (2012) and Miller et al. (2012), and does not state its scale.
+    ascending order, scaled to [0, 1]; the public benchmark numbers them too, epsilon's in
+    descending order. [Bogunovic2016truvar]_, Sec. 4, has the data of Snoek et al. (2012) and
+    Miller et al. (2012), and does not state its scale.
 
     The table is `HPOlib/benchmarks/svm_on_grid.py` of the public repository `automl/HPOlib`, and
     not part of this package: its rows `[C, alpha, epsilon, error, seconds]` are read, and nothing
