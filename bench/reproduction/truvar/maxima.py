@@ -56,6 +56,11 @@ def reported_regret(results: Path, name: str) -> dict[str, Tensor]:
     return regret
 
 
+def median_of(values: Tensor) -> Tensor:
+    r"""The median over runs, of an even number the mean of both in the middle, unlike torch's."""
+    return values.quantile(0.5, dim=0)
+
+
 def trimmed(values: Tensor) -> Tensor:
     r"""The values without the best and the worst 5 % of the runs, round by round."""
     cut = int(TRIMMED * len(values))
@@ -80,7 +85,7 @@ def draw_maxima(regret: dict[str, Tensor], path: Path) -> None:
     for label, values in regret.items():
         color, line = LOOKS[label]
         for axes, summary in (
-            (left, values.median(dim=0).values),
+            (left, median_of(values)),
             (middle, trimmed(values).mean(dim=0)),
         ):
             axes.plot(summary.clamp_min(SMALLEST), color=color, linestyle=line, label=label)
@@ -108,7 +113,7 @@ def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]
         [
             label,
             str(len(regret)),
-            *(f"{regret[:, t].median():.3g}" for t in rounds),
+            *(f"{median_of(regret[:, t]):.3g}" for t in rounds),
             *(cell(trimmed(regret)[:, t]) for t in rounds),
             cell(regret[:, last]),
             "" if label == REFERENCE else paired(regret[:, last], values[REFERENCE][:, last]),
@@ -156,7 +161,7 @@ def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
         return f"{int(smaller.sum())} of {common}"
 
     parts = {
-        "Median": lambda label, values, t: f"{values[:, t].median():.2g}",
+        "Median": lambda label, values, t: f"{median_of(values[:, t]):.2g}",
         "Mean without the best and the worst 5 %": lambda label, values, t: cell(
             trimmed(values[:, t : t + 1])[:, 0]
         ),
@@ -194,7 +199,7 @@ def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
         color, line = LOOKS[label]
         shown = f"{SPELLED.get(label, label)} ({len(values)} functions)"
         look = {"color": color, "linestyle": line, "label": shown}
-        median, mean = values.median(dim=0).values, trimmed(values).mean(dim=0)
+        median, mean = median_of(values), trimmed(values).mean(dim=0)
         if label not in variants or label == REFERENCE:
             every[0].plot(median, **look)
             every[1].plot(mean, **look)
@@ -211,7 +216,7 @@ def not_found(regret: dict[str, Tensor]) -> str:
     ends = []
     for label, values in regret.items():
         missed = int((values[:, -1] > 0).sum())
-        at_it = values.median(dim=0).values <= 0
+        at_it = median_of(values) <= 0
         since = f"round {int(at_it.double().argmax())}" if at_it.any() else "no round"
         ends.append(f"{label} {missed} of {len(values)} (the median is at it in {since})")
     return ", ".join(ends)

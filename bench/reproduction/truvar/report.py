@@ -86,8 +86,8 @@ def cost_of(curves: LevelSetCurves) -> str:
     reached = good.any(dim=-1)
     first = good.to(torch.uint8).argmax(dim=-1, keepdim=True)
     cost = curves.cost.gather(-1, first).squeeze(-1).where(reached, torch.inf).sort().values
-    middle = cost[(len(cost) - 1) // 2].item()
-    median = f"{middle:.0f}" if middle < torch.inf else "not reached"
+    both = cost[[(len(cost) - 1) // 2, len(cost) // 2]].mean().item()
+    median = f"{both:.0f}" if both < torch.inf else "not reached"
     return f"{median} ({int(reached.sum())} of {len(cost)} runs)"
 
 
