@@ -84,10 +84,7 @@ def draw_maxima(regret: dict[str, Tensor], path: Path) -> None:
         axes.set(xlabel="round", yscale="log")
     for label, values in regret.items():
         color, line = LOOKS[label]
-        for axes, summary in (
-            (left, median_of(values)),
-            (middle, trimmed(values).mean(dim=0)),
-        ):
+        for axes, summary in ((left, median_of(values)), (middle, trimmed(values).mean(dim=0))):
             axes.plot(summary.clamp_min(SMALLEST), color=color, linestyle=line, label=label)
     left.set_ylabel(f"median regret; {SMALLEST:g} stands for 0")
     middle.set_ylabel("mean regret, 5 % trimmed either side")
