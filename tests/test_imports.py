@@ -12,6 +12,7 @@ import pytest
 
 import botorch_risk
 from botorch_risk.extras import MissingExtraError, require_extra
+from tests.bench.small_tables import ON_A_TABLE
 
 
 def test_a_missing_module_names_the_extra() -> None:
@@ -112,7 +113,7 @@ def test_nothing_is_unpickled(folder: str) -> None:
     assert found - {"botorch_risk/testing/laws.py"} == set()
 
 
-NEEDS_A_TABLE = ("bench.reproduction.kde.portfolio", "bench.reproduction.vucb.portfolio")
+NEEDS_A_TABLE = {f"bench.reproduction.{name.replace('/', '.')}" for name in ON_A_TABLE}
 NEEDS_JAX = ("bench.speed.jax_loop", "bench.speed.peers")
 
 COMMANDS = sorted(

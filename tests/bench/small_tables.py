@@ -1,7 +1,14 @@
-r"""Small tables in the form of those that are not ours to distribute."""
+r"""Tables that are not ours to distribute: who asks for them, and small ones in their form."""
 
 import itertools
 from pathlib import Path
+
+ON_A_TABLE = {  # campaigns of the reproduction, and the variable with the path of their table
+    "kde/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
+    "truvar/svm_on_grid": "BOTORCH_RISK_SVM_TABLE",
+    "uhe/vehicles": "BOTORCH_RISK_VEHICLE_TABLE",
+    "vucb/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
+}
 
 
 def write_svm_grid(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from botorch_risk_bench.campaigns import Campaign
 from bench.reproduction.kde.densities import PAPER_TABLE_2, total_variation
 from bench.reproduction.pictures import LOOKS
 from tests.bench.campaign_files import ROOT, run_trial
-from tests.bench.small_tables import write_svm_grid
+from tests.bench.small_tables import ON_A_TABLE, write_svm_grid
 
 FOLDER = ROOT / "bench" / "reproduction"
 RUNS = {  # problems, rounds
@@ -53,12 +53,6 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     + 7 * 20
     + 2 * 10
     + 5 * 5,
-}
-ON_A_TABLE = {
-    "kde/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
-    "truvar/svm_on_grid": "BOTORCH_RISK_SVM_TABLE",
-    "uhe/vehicles": "BOTORCH_RISK_VEHICLE_TABLE",
-    "vucb/portfolio": "BOTORCH_RISK_PORTFOLIO_TABLE",
 }
 
 
