@@ -1,4 +1,4 @@
-r"""Regret and run lengths, confidence intervals over replicates, level sets and their scores."""
+r"""Regret and run lengths, statistics over replicates, level sets and their scores."""
 
 from .intervals import (
     INTERVAL,
@@ -7,6 +7,7 @@ from .intervals import (
     binomial_interval,
     format_with_error,
     mean_and_standard_error,
+    median,
     note_on_comparisons,
     paired_difference,
     ratio_of_means,
@@ -44,6 +45,7 @@ __all__ = [
     "level_set_scores",
     "log_regret",
     "mean_and_standard_error",
+    "median",
     "note_on_comparisons",
     "paired_difference",
     "ratio_of_means",

@@ -64,6 +64,25 @@ def mean_and_standard_error(values: Tensor, dim: int = 0) -> MeanAndStandardErro
     return MeanAndStandardError(mean, standard_error.where(count > 1, torch.nan), count)
 
 
+def median(values: Tensor, dim: int = 0) -> Tensor:
+    r"""The median over replicates; of an even number the mean of both in the middle.
+
+    Args:
+        values: One row per replicate, `R x ...`. NaN entries are left out, infinite ones count.
+        dim: The dimension of the replicates.
+
+    Returns:
+        The medians, without the dimension `dim`; NaN if all entries are.
+
+    Example:
+        >>> median(torch.tensor([4.0, 1.0, torch.nan, 2.0, torch.inf]))
+        tensor(3.)
+    """
+    values = as_floating(values)
+    lower, upper = values.nanmedian(dim=dim).values, -(-values).nanmedian(dim=dim).values
+    return (lower + upper) / 2
+
+
 def binomial_interval(count: int, num_trials: int) -> tuple[float, float]:
     r"""The exact 95 % confidence interval of a probability [Clopper1934binomial]_.
 

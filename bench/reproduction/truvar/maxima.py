@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.metrics import median
 from torch import Tensor
 
 from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels, seeds_of
@@ -56,11 +57,6 @@ def reported_regret(results: Path, name: str) -> dict[str, Tensor]:
     return regret
 
 
-def median_of(values: Tensor) -> Tensor:
-    r"""The median over runs, of an even number the mean of both in the middle, unlike torch's."""
-    return values.quantile(0.5, dim=0)
-
-
 def trimmed(values: Tensor) -> Tensor:
     r"""The values without the best and the worst 5 % of the runs, round by round."""
     cut = int(TRIMMED * len(values))
@@ -84,7 +80,7 @@ def draw_maxima(regret: dict[str, Tensor], path: Path) -> None:
         axes.set(xlabel="round", yscale="log")
     for label, values in regret.items():
         color, line = LOOKS[label]
-        for axes, summary in ((left, median_of(values)), (middle, trimmed(values).mean(dim=0))):
+        for axes, summary in ((left, median(values)), (middle, trimmed(values).mean(dim=0))):
             axes.plot(summary.clamp_min(SMALLEST), color=color, linestyle=line, label=label)
     left.set_ylabel(f"median regret; {SMALLEST:g} stands for 0")
     middle.set_ylabel("mean regret, 5 % trimmed either side")
@@ -110,7 +106,7 @@ def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]
         [
             label,
             str(len(regret)),
-            *(f"{median_of(regret[:, t]):.3g}" for t in rounds),
+            *(f"{median(regret[:, t]):.3g}" for t in rounds),
             *(cell(trimmed(regret)[:, t]) for t in rounds),
             cell(regret[:, last]),
             "" if label == REFERENCE else paired(regret[:, last], values[REFERENCE][:, last]),
@@ -158,7 +154,7 @@ def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
         return f"{int(smaller.sum())} of {common}"
 
     parts = {
-        "Median": lambda label, values, t: f"{median_of(values[:, t]):.2g}",
+        "Median": lambda label, values, t: f"{median(values[:, t]):.2g}",
         "Mean without the best and the worst 5 %": lambda label, values, t: cell(
             trimmed(values[:, t : t + 1])[:, 0]
         ),
@@ -196,12 +192,12 @@ def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
         color, line = LOOKS[label]
         shown = f"{SPELLED.get(label, label)} ({len(values)} functions)"
         look = {"color": color, "linestyle": line, "label": shown}
-        median, mean = median_of(values), trimmed(values).mean(dim=0)
+        middle, mean = median(values), trimmed(values).mean(dim=0)
         if label not in variants or label == REFERENCE:
-            every[0].plot(median, **look)
+            every[0].plot(middle, **look)
             every[1].plot(mean, **look)
         if label in variants and len(every) > 2:
-            every[2].plot(median, **look)
+            every[2].plot(middle, **look)
     titles = ("median", "mean without the best and worst 5 %", "median, variants of TRUVAR")
     for axes, title in zip(every, titles, strict=False):
         axes.set_title(title)
@@ -213,7 +209,7 @@ def not_found(regret: dict[str, Tensor]) -> str:
     ends = []
     for label, values in regret.items():
         missed = int((values[:, -1] > 0).sum())
-        at_it = median_of(values) <= 0
+        at_it = median(values) <= 0
         since = f"round {int(at_it.double().argmax())}" if at_it.any() else "no round"
         ends.append(f"{label} {missed} of {len(values)} (the median is at it in {since})")
     return ", ".join(ends)

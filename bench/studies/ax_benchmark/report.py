@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from botorch_risk_bench.metrics import median
 from torch import Tensor
 
 from bench.reproduction.results import report_parser
@@ -49,7 +50,7 @@ def problem_table(found: Rows, name: str) -> str:
                 "" if method == OURS else paired(regret[:, -1], ours[:, -1]),
                 cell(by_ax),
                 paired(by_ax, ours[:, -1]),
-                f"{_column(found[name, method], 'seconds').median():.1f}",
+                f"{median(_column(found[name, method], 'seconds')):.1f}",
             ]
         )
     return table(header, rows)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from botorch_risk_bench.metrics import median
 from torch import Tensor
 
 from bench.reproduction.results import report_parser
@@ -101,7 +102,7 @@ def by_repeats(found: Table, keep: Callable[[Cell], bool]) -> str:
             values = [pooled(found, method, name, of_k) for name in names]
             shown = [f"{value.mean().item():.3f}" for value in values if len(value)]
             cells.append(", ".join(shown))
-        seconds = pooled(found, method, "seconds", keep).median().item()
+        seconds = median(pooled(found, method, "seconds", keep)).item()
         rows.append([method, *cells, f"{seconds:.3f}"])
     return table(header, rows)
 
@@ -132,11 +133,11 @@ def aims(found: Table, keep: Callable[[Cell], bool]) -> list[str]:
         share = np.mean([value.mean().item() <= MARGIN for value in each.values()])
         # With single readings hetGPy can be off by thousands, or not finite: no mean of that.
         repeated = torch.cat([value for (_, k), value in each.items() if k > 1])
-        median = torch.cat(list(each.values())).nanmedian().item()
+        middle = median(torch.cat(list(each.values()))).item()
         mean = repeated.mean().item()
         lines.append(
             f"within {MARGIN} of {BETTER} in {share:.1%} of {len(each)} cells, mean {mean:.3f} "
-            f"where there are repeats, median {median:.3f} of all (aim: {SHARE:.0%}, {MEAN}): "
+            f"where there are repeats, median {middle:.3f} of all (aim: {SHARE:.0%}, {MEAN}): "
             f"{_met(share >= SHARE and mean < MEAN)}"
         )
     for reference in (SPREAD, *KERNELS, BETTER):
@@ -148,7 +149,7 @@ def aims(found: Table, keep: Callable[[Cell], bool]) -> list[str]:
             or [torch.empty(0)]
         )
         if len(ratio):
-            lines.append(f"CPU time {ratio.median().item():.2f} of {reference}'s in the median")
+            lines.append(f"CPU time {median(ratio).item():.2f} of {reference}'s in the median")
     if each := differences(found, OURS, SPREAD):
         worst = max(each, key=lambda cell_: each[cell_].mean().item())
         by_k = {k: pair for k in sorted({k for _, k in each}) if (pair := _noise(found, k))}

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from botorch_risk_bench.experiments.problem import decision_bounds
-from botorch_risk_bench.metrics import level_set_scores
+from botorch_risk_bench.metrics import level_set_scores, median
 from torch import Tensor
 
 from bench.reproduction.tables import cell, table
@@ -162,9 +162,9 @@ def summary(path: Path) -> str:
 def rounds_to(f1: Tensor, every: int, enough: float = 0.95) -> str:
     r"""Rounds until F1, `looks x R`, is large enough, in the median; a look every few rounds."""
     reached = f1 >= enough
-    first = reached.int().argmax(dim=0).where(reached.any(dim=0), len(f1))
-    median = int(first.median())
-    return str(every * median) if median < len(f1) else f"> {every * (len(f1) - 1)}"
+    first = reached.int().argmax(dim=0).double().where(reached.any(dim=0), torch.inf)
+    rounds = every * median(first).item()
+    return f"{rounds:g}" if rounds < torch.inf else f"> {every * (len(f1) - 1)}"
 
 
 def run(

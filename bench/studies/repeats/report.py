@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.metrics import median
 from botorch_risk_bench.reports.summary import regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -39,7 +40,7 @@ def regret_by_reading(store: ExperimentRecords, label: str, simple: Tensor) -> T
 
 def reached(curves: Tensor, level: float) -> int | None:
     r"""The number of readings after which the median regret is at a level for the first time."""
-    medians = curves.nanmedian(dim=0).values
+    medians = median(curves)
     # A median of some seeds alone would be another quantity.
     at_level = (medians <= level) & curves.isfinite().all(dim=0)
     return int(at_level.int().argmax()) if bool(at_level.any()) else None
@@ -47,7 +48,7 @@ def reached(curves: Tensor, level: float) -> int | None:
 
 def best_fixed(curves: dict[str, Tensor]) -> str | None:
     r"""The fixed number of readings with the least median regret at the end."""
-    last = {k: curves[k][:, -1].median().item() for k in map("k = {}".format, FIXED) if k in curves}
+    last = {k: median(curves[k][:, -1]).item() for k in map("k = {}".format, FIXED) if k in curves}
     return min(last, key=last.__getitem__) if last else None
 
 
@@ -56,10 +57,10 @@ def rows(curves: dict[str, Tensor]) -> list[list[str]]:
     best = best_fixed(curves)
     shown = []
     for label, curve in curves.items():
-        medians = [curve[:, n].median().item() for n in SHOWN]
+        medians = [median(curve[:, n]).item() for n in SHOWN]
         cells = [label, str(len(curve)), *(f"{each:.3g}" for each in medians)]
         if best is not None:
-            count = reached(curve, curves[best][:, -1].median().item())
+            count = reached(curve, median(curves[best][:, -1]).item())
             cells.append("not within 200" if count is None else str(count))
             last, reference = curve[:, -1], curves[best][:, -1]
             cells.append("" if label == best else paired(last, reference))
@@ -85,7 +86,7 @@ def draw(pages: dict[str, dict[str, Tensor]], path: Path) -> None:
     panels = figure.subplots(1, len(pages), squeeze=False)[0]
     for panel, (name, curves) in zip(panels, pages.items(), strict=True):
         for label, curve in curves.items():
-            medians = curve.nanmedian(dim=0).values
+            medians = median(curve)
             known = curve.isfinite().all(dim=0)
             width = 2.2 if label == OURS else 1.0
             style = "-" if label.startswith("k =") or label == OURS else "--"
@@ -116,7 +117,7 @@ def main() -> None:
             pages[definition.name] = curves
             best = best_fixed(curves)
             if best is not None and OURS in curves:
-                level = curves[best][:, -1].median().item()
+                level = median(curves[best][:, -1]).item()
                 readings[definition.name] = reached(curves[OURS], level)
             header = ["strategy", "seeds", *(f"{n} readings" for n in SHOWN)]
             extra = [] if best is None else [f"readings to {best} at 200", f"mean less {best}"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch_risk_bench.metrics import median
 from scipy.ndimage import label
 from torch import Tensor
 
@@ -170,7 +171,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
                 row["strategy"],
                 f"{int(broken.sum())} of {broken.numel()}",
                 f"{int(broken.any(dim=0).sum())} of {broken.shape[1]}",
-                *(f"{judged[t].median():.2f}" for t in SHOWN),
+                *(f"{median(judged[t]):.2f}" for t in SHOWN),
                 f"{judged[-1].mean():.2f}",
                 f"{int((judged[-1] > FAR).sum())}",
                 f"{int((~right[-1]).sum())}",

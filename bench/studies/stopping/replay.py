@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from botorch_risk_bench.campaigns.store import CampaignStore
 from botorch_risk_bench.experiments.problem import decision_bounds
-from botorch_risk_bench.metrics import binomial_interval
+from botorch_risk_bench.metrics import binomial_interval, median
 from torch import Tensor
 
 from bench.reproduction.tables import table
@@ -93,7 +93,7 @@ def stops(
     for row in rows:
         gap = factor * torch.tensor(row["quantiles"], dtype=torch.double)[:, -1]
         regret = torch.tensor(row["regret"], dtype=torch.double)
-        epsilon = share * torch.tensor(row["first"], dtype=torch.double).median()
+        epsilon = share * median(torch.tensor(row["first"], dtype=torch.double))
         look = first_stop(gap, epsilon, in_a_row)
         stopped = look < len(LOOKS)
         at = regret.gather(0, look.clamp_max(len(LOOKS) - 1).unsqueeze(0)).squeeze(0)
@@ -133,7 +133,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
             low, high = binomial_interval(wrong, number) if number else (0.0, 1.0)
             rounds = torch.tensor([*LOOKS, LOOKS[-1]])[looks].double()
             error = f"{wrong / max(number, 1):.3f} ({low:.3f} to {high:.3f})"
-            saved = f"{LOOKS[-1] - rounds.median():.0f}, {LOOKS[-1] - rounds.mean():.1f}"
+            saved = f"{LOOKS[-1] - median(rounds):g}, {LOOKS[-1] - rounds.mean():.1f}"
             count = f"{number} of {len(looks)}"
             cells.append([str(share), name, str(factor), count, error, saved])
     chosen = {share: calibrated(known, share) for share in SHARES}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from botorch_risk_bench.metrics import MeanAndStandardError, paired_difference
+from botorch_risk_bench.metrics import MeanAndStandardError, median, paired_difference
 from botorch_risk_bench.reports.level_sets import level_set_curves
 from torch import Tensor
 
@@ -83,7 +83,7 @@ def page(results: dict[str, dict[str, Run]]) -> list[str]:
     for name, runs in results.items():
         for ratio in TRIP_RATIOS:
             spent = costs(name, runs, ratio)
-            medians = [f"{each.nanmedian().exp():.0f}" for each in spent.values()]
+            medians = [f"{median(each.exp()):.0f}" for each in spent.values()]
             cells: list[str] = [
                 "" if a == WEIGHED and b == BASE and not ratio else factor(_paired(spent, a, b))
                 for a, b in PAIRS.values()

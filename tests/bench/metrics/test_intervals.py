@@ -10,6 +10,7 @@ from botorch_risk_bench.metrics import (
     binomial_interval,
     format_with_error,
     mean_and_standard_error,
+    median,
     paired_difference,
     ratio_of_means,
 )
@@ -40,6 +41,19 @@ def test_any_dimension_may_hold_the_replicates():
         mean_and_standard_error(values, dim=-1), mean_and_standard_error(values.T), strict=True
     ):
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 6])
+def test_a_median_is_that_of_numpy(number):
+    values = torch.randn(number, 3, dtype=torch.double)
+    values[1:2, 1] = NAN
+    np.testing.assert_allclose(median(values), np.nanmedian(values.numpy(), axis=0))
+    np.testing.assert_allclose(median(values.T, dim=-1), median(values))
+
+
+def test_a_median_between_a_number_and_infinity_is_infinite():
+    found = median(torch.tensor([[1.0, -1.0], [torch.inf, 1.0], [torch.inf, 2.0], [0.0, 0.0]]))
+    assert found.tolist() == [torch.inf, 0.5]
 
 
 def test_too_few_replicates_have_no_standard_error():
