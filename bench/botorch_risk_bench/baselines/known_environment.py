@@ -75,7 +75,7 @@ def contextual_gp_ucb(
 
         w_t ~ W,  x_t = argmax_x u_{t-1}(x, w_t)
 
-    It learns about all w alike; it reports by the value-at-risk as V-UCB does.
+    It draws w instead of choosing it; it reports by the value-at-risk as V-UCB does.
     """
     check_arguments(contextual_gp_ucb, locals())
     choose = BestDecision(beta)
