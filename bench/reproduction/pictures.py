@@ -54,6 +54,7 @@ LOOKS: dict[str, tuple[str, str]] = {  # of a method: its colour and its line
     "MRS": (PURPLE, "-."),
     "UHE-BO": (BLUE, "-"),
     "pseudo-data": (ORANGE, "--"),
+    "Sobol pseudo-data": (SKY, "-"),
     "Random+EXP3": (SKY, "-"),
     "RA-BO": (GREEN, "-."),
     "MAP": (VERMILION, "--"),
@@ -71,12 +72,14 @@ LOOKS: dict[str, tuple[str, str]] = {  # of a method: its colour and its line
 }
 
 
-def panels(num_panels: int, columns: int = 3, height: float = 3.4) -> tuple[Figure, list[Any]]:
-    r"""A figure of panels, lettered where there are several, without pyplot."""
+def panels(
+    num_panels: int, columns: int = 3, height: float = 3.4, width: float = 4.7
+) -> tuple[Figure, list[Any]]:
+    r"""A figure of panels of a size in inches, lettered if there are several, without pyplot."""
     lines = -(-num_panels // columns)
     columns = min(columns, num_panels)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.7 * columns, height * lines + 0.6), layout="constrained")
+        figure = Figure(figsize=(width * columns, height * lines + 0.6), layout="constrained")
         every = list(figure.subplots(lines, columns, squeeze=False).flatten())
     letters = ascii_lowercase if num_panels > 1 else ""
     for axes, letter in zip(every[:num_panels], letters, strict=False):

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from botorch_risk_bench.reports.plots import COLORS
-from matplotlib.figure import Figure
 from torch import Tensor
 
+from bench.reproduction.pictures import GREEN, LOOKS, finish, panels
 from bench.reproduction.uhe.recovery import (
     NOISE,
     Functions,
@@ -28,6 +27,7 @@ from bench.reproduction.uhe.recovery import (
 from botorch_risk.fit import pseudo_points
 
 TRUTHS = {"well specified": Truth(2.5, (0.15,)), "rough at one end": Truth(2.5, (0.4,), warp=3.0)}
+DESIGN_COLORS = {"GP-UCB": LOOKS["MAP"][0], "uniform": GREEN}
 NUM_POINTS = 25
 LOG_LENGTHSCALES = torch.linspace(math.log(0.01), math.log(3.0), 120, dtype=torch.double)
 BOX = torch.tensor([[0.0], [1.0]]).double()
@@ -46,35 +46,35 @@ def posterior(X: Tensor, Y: Tensor) -> Tensor:
     return density / (LOG_LENGTHSCALES[1] - LOG_LENGTHSCALES[0])
 
 
-def row(panels: Any, title: str, truth: Truth, num_functions: int) -> None:
+def row(every: Any, title: str, truth: Truth, num_functions: int) -> None:
     seeds = list(range(num_functions))
     functions = Functions.draw(title, truth, seeds)
     data = {
         design: collect(functions, design, seeds, NUM_POINTS) for design in ("GP-UCB", "uniform")
     }
     order = functions.domain.squeeze(-1).argsort()
-    left, *others = panels
+    left, *others = every
     left.plot(functions.domain[order], functions.values[0, order], color="0.5", lw=1)
-    for (design, (X, Y)), color in zip(data.items(), COLORS, strict=False):
-        left.plot(X[0], Y[0], "o", color=color, ms=4, label=design)
+    for design, (X, Y) in data.items():
+        left.plot(X[0], Y[0], "o", color=DESIGN_COLORS[design], ms=4, label=design)
     left.set(title=title, ylabel="f(x) of the first function")
-    left.legend(frameon=False, fontsize=8)
     X, Y = data["GP-UCB"]
     drawn = pseudo_points(X, BOX, seeds=seeds)
+    pseudo_data = drawn.X, drawn.of_neighbours(Y.squeeze(-1)).unsqueeze(-1)
     sets = {
-        "data of GP-UCB": data["GP-UCB"],
-        "uniform data": data["uniform"],
-        "GP-UCB pseudo-data": (drawn.X, drawn.of_neighbours(Y.squeeze(-1)).unsqueeze(-1)),
+        "data of GP-UCB": (data["GP-UCB"], DESIGN_COLORS["GP-UCB"]),
+        "uniform data": (data["uniform"], DESIGN_COLORS["uniform"]),
+        "pseudo-data of GP-UCB": (pseudo_data, LOOKS["pseudo-data"][0]),
     }
     closest = closest_lengthscales(truth).item()
-    for axes, (name, (inputs, outcomes)), color in zip(others, sets.items(), COLORS, strict=False):
+    for axes, (name, ((inputs, outcomes), color)) in zip(others, sets.items(), strict=True):
         densities = posterior(inputs, outcomes)
         axes.plot(LOG_LENGTHSCALES.exp(), densities.T, color="0.8", lw=0.6)
         axes.plot(LOG_LENGTHSCALES.exp(), densities[0], color=color, lw=1.2)
         axes.plot(LOG_LENGTHSCALES.exp(), densities.mean(dim=0), color="black", lw=1.5)
         axes.axvline(closest, color="black", ls="--", lw=1)
-        axes.set(title=f"posterior, {name}", xscale="log", ylim=(0, 5))
-        axes.set_ylabel("density of the log lengthscale")
+        axes.set(title=name, xscale="log", ylim=(0, 5))
+        axes.set_ylabel("posterior density of the logarithm")
 
 
 def main() -> None:
@@ -83,18 +83,18 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path(__file__).parent)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    figure = Figure(figsize=(13.0, 5.6), layout="constrained")
-    for panels, (title, truth) in zip(figure.subplots(2, 4), TRUTHS.items(), strict=True):
-        row(panels, title, truth, arguments.functions)
-        panels[0].set_xlabel("x")
-        for axes in panels[1:]:
+    figure, every = panels(4 * len(TRUTHS), columns=4, height=2.8, width=3.3)
+    for index, (title, truth) in enumerate(TRUTHS.items()):
+        line = every[4 * index : 4 * (index + 1)]
+        row(line, title, truth, arguments.functions)
+        line[0].set_xlabel("x")
+        for axes in line[1:]:
             axes.set_xlabel("lengthscale")
-    figure.suptitle(
+    title = (
         f"{NUM_POINTS} points; coloured: the first function; grey: {arguments.functions} of them; "
-        "black: their mean; dashed: the truth, or the closest lengthscale",
-        fontsize=10,
+        "black: their mean; dashed: the truth, or the closest lengthscale"
     )
-    figure.savefig(arguments.to / "figure_1.png", dpi=100)
+    finish(figure, arguments.to / "figure_1", title)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.sampling import draw_sobol_samples
 from botorch_risk_bench.experiments.papers.models import matern_process
-from botorch_risk_bench.metrics import mean_and_standard_error
-from botorch_risk_bench.reports.plots import COLORS
+from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from bench.reproduction.pictures import LOOKS, finish, panels
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
 from botorch_risk.posterior import MarginalPredictor
@@ -269,11 +269,15 @@ def report(collected: dict[str, Results]) -> str:
 
 def picture(collected: dict[str, Results], prior: str) -> Figure:
     r"""Bias of the lengthscales, and what pseudo-data are worth in prediction, at the largest n."""
-    figure = Figure(figsize=(10.5, 6.2), layout="constrained")
-    panels = figure.subplots(2, 2, sharey=True, sharex="row")
-    for column, design in zip(panels.T, DESIGNS, strict=True):
+    figure, every = panels(2 * len(DESIGNS), columns=2, height=3.0, width=5.2)
+    for axes in every[1:]:
+        axes.sharey(every[0])
+    for left, right in (every[:2], every[2:]):
+        right.sharex(left)
+    for place, design in enumerate(DESIGNS):
+        column = every[place::2]
         for axes, name in zip(column, ("bias", "nlpd"), strict=True):
-            for index, (label, color) in enumerate(zip(ESTIMATORS, COLORS, strict=False)):
+            for index, label in enumerate(ESTIMATORS):
                 shift = 0.18 * (index - 1)
                 for position, results in enumerate(collected.values()):
                     found = {
@@ -286,7 +290,7 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
                         value.mean,
                         position + shift,
                         xerr=value.half_width,
-                        color=color,
+                        color=LOOKS[label][0],
                         marker="o",
                         markersize=4,
                         label=label if position == 0 else None,
@@ -294,10 +298,8 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
             axes.axvline(0.0, color="black", linewidth=0.8)
             axes.set_yticks(range(len(collected)), [IN_WORDS.get(each, each) for each in collected])
         column[0].set(title=f"{max(SIZES)} points, {design}", xlabel="bias of log lengthscales")
-        column[1].set_xlabel("negative log predictive density minus that of MAP")
-    panels[0, 0].invert_yaxis()
-    panels[0, 0].legend(frameon=False, fontsize=8)
-    figure.suptitle(f"{prior}: mean and Student-t interval, 95 %, over functions", fontsize=10)
+        column[1].set_xlabel("negative log predictive density minus MAP's")
+    every[0].invert_yaxis()
     return figure
 
 
@@ -324,7 +326,9 @@ def main() -> None:
         f"{arguments.functions} functions, paired.\n\n"
     )
     (arguments.page / "recovery.md").write_text(text + report(collected), encoding="utf-8")
-    picture(collected, next(iter(PRIORS))).savefig(arguments.page / "recovery.png", dpi=110)
+    prior = next(iter(PRIORS))
+    title = f"{prior}, {arguments.functions} functions: mean and {INTERVAL}"
+    finish(picture(collected, prior), arguments.page / "recovery", title)
 
 
 if __name__ == "__main__":

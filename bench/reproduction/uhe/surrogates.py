@@ -17,6 +17,7 @@ from botorch_risk_bench.experiments.registry import get_experiment
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from bench.reproduction.pictures import finish, panels
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.diagnostics import calibration
@@ -43,9 +44,9 @@ class Runs:
     def __init__(self, results: Path, name: str) -> None:
         self.problem: Any = get_experiment(f"uhe-{name}").problem()
         with records_of(results, f"uhe-{name}") as found:
-            (store,) = (each for each in found if set(COLLECTED) <= set(each.labels()))
-            self.seeds = store.identity["seeds"]
-            self.data = {label: self._unit(store, label) for label in COLLECTED}
+            stores = {label: each for each in found for label in each.labels()}
+            self.seeds = stores["MAP"].identity["seeds"]
+            self.data = {label: self._unit(stores[label], label) for label in COLLECTED}
         box = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         self.bounds = box.expand(2, self.problem.bounds.shape[-1])
 
@@ -110,22 +111,24 @@ def picture(runs: Runs) -> Figure:
     axis = torch.linspace(0, 1, GRID, dtype=torch.double)
     grid = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), dim=-1)
     truth = runs.function(grid)
-    figure = Figure(figsize=(13.0, 6.0), layout="constrained")
     levels: dict[str, Any] = {"vmin": truth.min().item(), "vmax": truth.max().item()}
-    for panels, (label, loss) in zip(
-        figure.subplots(2, 1 + len(SIZES), sharex=True, sharey=True), OWN.items(), strict=True
-    ):
-        mesh = panels[0].pcolormesh(axis, axis, truth, shading="auto", **levels)
-        panels[0].set(title="f(x)", ylabel="x2")
-        for axes, n in zip(panels[1:], SIZES, strict=True):
+    columns = 1 + len(SIZES)
+    figure, every = panels(len(OWN) * columns, columns, height=2.8, width=3.2)
+    for index, (label, loss) in enumerate(OWN.items()):
+        first, *others = every[columns * index : columns * (index + 1)]
+        mesh = first.pcolormesh(axis, axis, truth, rasterized=True, **levels)
+        first.set(title="f(x)", ylabel="x2")
+        for axes, n in zip(others, SIZES, strict=True):
             with torch.no_grad():
                 mean, _ = MarginalPredictor(runs.fitted(label, loss, n))(grid.view(1, -1, 2))
-            axes.pcolormesh(axis, axis, mean[0].view(GRID, GRID), shading="auto", **levels)
+            axes.pcolormesh(axis, axis, mean[0].view(GRID, GRID), rasterized=True, **levels)
             axes.plot(*runs.data[label][0][0, :n].T, "kx", ms=5)
-            axes.set(title=f"{label}, mean after {n} points")
-    for axes in figure.axes[-4:]:
+            axes.set_title(f"{label}, mean after {n} points")
+    for axes in every:
+        axes.grid(visible=False)
+    for axes in every[-columns:]:
         axes.set_xlabel("x1")
-    figure.colorbar(mesh, ax=figure.axes, shrink=0.8)
+    figure.colorbar(mesh, ax=every, shrink=0.8, label="f(x), posterior mean")
     return figure
 
 
@@ -151,7 +154,8 @@ def main() -> None:
             table(header, measured(runs)),
         ]
         if name == DRAWN:
-            picture(runs).savefig(arguments.to / "figure_3.png", dpi=90)
+            title = f"{name.capitalize()}, the data of one run of each method as crosses"
+            finish(picture(runs), arguments.to / "figure_3", title)
     text = (
         "Lengthscale: the geometric mean over inputs, on the unit cube. Error: of the posterior "
         "mean at 1,000 uniform points, root mean square, as a share of the function's standard "
