@@ -13,13 +13,13 @@ from botorch.models.utils.gpytorch_modules import (
     get_matern_kernel_with_gamma_prior,
 )
 from botorch.settings import validate_input_scaling
-from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 from botorch_risk.fit import fit_exact_gp, set_gamma_priors
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.test_functions.gaussian_process_samples import LENGTHSCALE
+from botorch_risk_bench.baselines.published_v_ucb import LENGTHSCALES, VARIANCES
 
 # From points `R x n x d`, outcomes and variances of the noise `R x n x 1`.
 ModelBuilder = Callable[[Tensor, Tensor, Tensor | None], SingleTaskGP]
@@ -79,19 +79,14 @@ def learnt_process(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTaskGP:
 def likeliest_process(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTaskGP:
     r"""A Matern-5/2 ARD process with the hyperparameters of maximum likelihood.
 
-    As in [Bogunovic2016truvar]_, Sec. 4, which states no ranges. The likelihood of a few points may
-    have no maximum: lengthscales of inputs in [0, 1] stay within 0.01 and 100, the variance of
-    the standardised outcomes within 1e-4 and 1e4.
+    As in [Bogunovic2016truvar]_, Sec. 4, which states no ranges: they are those of our V-UCB by
+    maximum likelihood, for inputs in [0, 1] and standardised outcomes.
     """
     shape = X.shape[:-2]
     correlation = MaternKernel(
-        nu=2.5,
-        ard_num_dims=X.shape[-1],
-        batch_shape=shape,
-        lengthscale_constraint=Interval(0.01, 100.0),
+        nu=2.5, ard_num_dims=X.shape[-1], batch_shape=shape, lengthscale_constraint=LENGTHSCALES
     )
-    variance = Interval(1e-4, 1e4)
-    kernel = ScaleKernel(correlation, batch_shape=shape, outputscale_constraint=variance)
+    kernel = ScaleKernel(correlation, batch_shape=shape, outputscale_constraint=VARIANCES)
     model = SingleTaskGP(X, Y, noise, covar_module=kernel)
     fit_exact_gp(model)
     return model
