@@ -129,3 +129,8 @@ def test_modules_can_be_imported(name: str) -> None:
     if name in NEEDS_JAX and importlib.util.find_spec("jax") is None:
         pytest.skip("needs JAX, the extra `bayesian`")
     assert importlib.import_module(name).__doc__
+
+
+def test_the_speed_of_a_gpu_is_measured_without_the_peers_of_a_cpu() -> None:
+    code = "import sys, bench.speed.__main__; sys.exit('cvxpy' in sys.modules)"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=ROOT)
