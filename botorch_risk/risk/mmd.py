@@ -13,6 +13,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.risk.ball import Ball
+from botorch_risk.risk.mmd_few_points import MANY_ROWS, solve_on_few_points
 from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
 
 TARGET_GAP = 1e-8  # of the range of the values
@@ -109,17 +110,19 @@ class _Ball:
         lowest, lowest_index = values.min(dim=-1, keepdim=True)
         spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
         costs, images = (values - lowest) / spread, centres @ self.root.T
-        program = BallProgram.start(costs, centres, images)
+        # Probabilities sum to 1, so that the rows may be moved to a reference: B p - a is the same,
+        # and its digits do not cancel where all images are far from 0 and close to each other.
+        reference, shared = self._shared_about(images[:, self._rows].mean(dim=0))
+        image = (images[:, self._rows] - reference) / self.radius
+        program = BallProgram.start(costs, centres, image)
         # If all mass on a smallest value is inside the ball, nothing is smaller: the first bound of
         # 0 is reached, and no iteration is spent.
         at_lowest = (self.root.T[lowest_index.squeeze(-1)] - images).norm(dim=-1) <= self.radius
         certain = torch.zeros_like(centres).scatter(-1, lowest_index, 1.0)
         program.distribution = torch.where(at_lowest.unsqueeze(-1), certain, program.distribution)
         program.value = torch.where(at_lowest, 0.0, program.value)
-        # Probabilities sum to 1, so that the rows may be moved to a reference: B p - a is the same,
-        # and its digits do not cancel where all images are far from 0 and close to each other.
-        reference, shared = self._shared_about(images[:, self._rows].mean(dim=0))
-        program.image = (images[:, self._rows] - reference) / self.radius
+        if len(shared.G) > MANY_ROWS:
+            solve_on_few_points(shared.G[1:], program, TARGET_GAP)
         solve_programs(shared, program, TARGET_GAP)
 
         # The directions that were cut may carry the distribution out of the ball by a little: it is

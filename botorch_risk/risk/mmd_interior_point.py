@@ -1,6 +1,7 @@
 r"""Certified solver of linear programs over the simplex and a ball: batched interior point.
 
-    min_p {c'p : p >= 0, 1'p = 1, |B p - a| <= 1}   with one `B: r x n_w` for all candidates
+    min_p {c'p : p >= 0, 1'p = 1, |B p - a| <= 1}   with one `B: r x n_w` for all candidates, or
+                                                    one for each
 
 A primal-dual method with Nesterov-Todd scaling and Mehrotra's predictor and corrector
 [Vandenberghe2010cvxopt]_ on the conic form
@@ -25,6 +26,32 @@ PAIRS_LIMIT = 300e6 / 8  # numbers in the table of products of rows
 PAIRS_WORTHWHILE = 32  # candidates at once
 
 
+@dataclass
+class RowsOfEach:
+    r"""`G = (1'; B)` of each candidate, `b x (1 + r) x n_w`."""
+
+    G: Tensor
+
+    @classmethod
+    def of(cls, B: Tensor) -> RowsOfEach:
+        return cls(torch.cat([torch.ones_like(B[:, :1]), B], dim=-2))
+
+    def take(self, rows: Tensor) -> RowsOfEach:
+        return RowsOfEach(self.G[rows])
+
+    def image(self, x: Tensor) -> Tensor:
+        r"""`G x`, `b x (1 + r)`."""
+        return (self.G @ x.unsqueeze(-1)).squeeze(-1)
+
+    def adjoint(self, y: Tensor) -> Tensor:
+        r"""`G' y`, `b x n_w`."""
+        return (self.G.mT @ y.unsqueeze(-1)).squeeze(-1)
+
+    def gram(self, diagonal: Tensor) -> Tensor:
+        r"""`G diag(theta) G'` for each row theta of `diagonal`."""
+        return (self.G * diagonal.unsqueeze(-2)) @ self.G.mT
+
+
 class BallRows:
     r"""What the candidates share: `G = (1'; B)` and the products of pairs of its rows.
 
@@ -35,6 +62,17 @@ class BallRows:
     def __init__(self, B: Tensor) -> None:
         self.G = torch.cat([torch.ones_like(B[:1]), B])  # (1 + r) x n_w
         self._table: tuple[Tensor, Tensor] | None = None
+
+    def take(self, rows: Tensor) -> BallRows:
+        return self
+
+    def image(self, x: Tensor) -> Tensor:
+        r"""`G x`, `b x (1 + r)`."""
+        return x @ self.G.T
+
+    def adjoint(self, y: Tensor) -> Tensor:
+        r"""`G' y`, `b x n_w`."""
+        return y @ self.G
 
     def gram(self, diagonal: Tensor) -> Tensor:
         r"""`G diag(theta) G'` for each row theta of `diagonal`; one product for all."""
@@ -67,6 +105,7 @@ class BallProgram:
         distribution: The best one so far, `b x n_w`.
         value: Its cost, `b`.
         bound: The best lower bound so far, `b`.
+        dual: The nu of that bound, `b x r`.
     """
 
     costs: Tensor
@@ -75,12 +114,13 @@ class BallProgram:
     distribution: Tensor
     value: Tensor
     bound: Tensor
+    dual: Tensor
 
     @classmethod
     def start(cls, costs: Tensor, centre: Tensor, image: Tensor) -> BallProgram:
         r"""The centre and the smallest cost are the first answer and the first bound."""
-        value = (costs * centre).sum(dim=-1)
-        return cls(costs, centre, image, centre.clone(), value, torch.zeros_like(value))
+        value, dual = (costs * centre).sum(dim=-1), torch.zeros_like(image)
+        return cls(costs, centre, image, centre.clone(), value, torch.zeros_like(value), dual)
 
     @property
     def gap(self) -> Tensor:
@@ -91,11 +131,27 @@ class BallProgram:
         return replace(self, **_rows(self, rows))
 
     def put(self, rows: Tensor, other: BallProgram) -> None:
-        self.distribution[rows], self.value[rows], self.bound[rows] = (
-            other.distribution,
-            other.value,
-            other.bound,
-        )
+        for name in ("distribution", "value", "bound", "dual"):
+            getattr(self, name)[rows] = getattr(other, name)
+
+    def improve(self, distribution: Tensor, slack: Tensor, t: Tensor, nu: Tensor) -> None:
+        r"""Keep a distribution in the ball, and the bound of a nu, if they are the best so far.
+
+        Args:
+            distribution: `b x n_w`.
+            slack: `c - t - B'nu`, `b x n_w`.
+            t: `b`.
+            nu: `b x r`.
+        """
+        value = (self.costs * distribution).sum(dim=-1)
+        better = value < self.value
+        self.distribution = torch.where(better.unsqueeze(-1), distribution, self.distribution)
+        self.value = torch.where(better, value, self.value)
+        # The smallest slack may be added to t: the dual is then feasible for any nu.
+        bound = slack.amin(dim=-1) + t + (nu * self.image).sum(dim=-1) - nu.norm(dim=-1)
+        better = bound > self.bound
+        self.bound = torch.where(better, bound, self.bound)
+        self.dual = torch.where(better.unsqueeze(-1), nu, self.dual)
 
 
 @dataclass
@@ -113,11 +169,11 @@ class _Iterate:
         return torch.cat([self.sigma, self.y[:, 1:]], dim=-1)
 
     @classmethod
-    def start(cls, shared: BallRows, program: BallProgram) -> _Iterate:
+    def start(cls, rows: BallRows | RowsOfEach, program: BallProgram) -> _Iterate:
         r"""Start from a mixture of the centre and the uniform distribution, inside the ball."""
-        n_w = shared.G.shape[-1]
+        n_w = program.costs.shape[-1]
         even = torch.full_like(program.costs, 1 / n_w)
-        away = even @ shared.G[1:].T - program.image
+        away = rows.image(even)[:, 1:] - program.image
         # Both sides start strictly inside: z at most half way to the boundary of its cone; with
         # t = -1 and nu = 0 the slack is c + 1 > 0. An x of 1 / n_w and a sigma like it keep the
         # products x s and z_0 sigma of one size, which the first steps need.
@@ -141,7 +197,7 @@ class _Direction:
     cone: Tensor
 
 
-def solve_programs(shared: BallRows, program: BallProgram, tolerance: float) -> None:
+def solve_programs(every: BallRows | RowsOfEach, program: BallProgram, tolerance: float) -> None:
     r"""Improve the distributions and bounds of a batch of programs in place.
 
     Shorter steps are for candidates left unfinished by the first attempt, which happens if the
@@ -152,19 +208,19 @@ def solve_programs(shared: BallRows, program: BallProgram, tolerance: float) -> 
         rows = (program.gap > tolerance).nonzero().squeeze(-1)
         if not len(rows):
             return
-        active = program.take(rows)
-        iterate = _Iterate.start(shared, active)
+        active, matrix = program.take(rows), every.take(rows)
+        iterate = _Iterate.start(matrix, active)
         for _ in range(limit):
-            image, slack = iterate.x @ shared.G.T, active.costs - iterate.y @ shared.G
+            image, slack = matrix.image(iterate.x), active.costs - matrix.adjoint(iterate.y)
             _certify(active, iterate, image, slack)
             if not (active.gap > tolerance).all():
                 program.put(rows, active)
                 keep = (active.gap > tolerance).nonzero().squeeze(-1)
                 if not len(keep):
                     break
-                rows, image = rows[keep], image[keep]
+                rows, image, matrix = rows[keep], image[keep], matrix.take(keep)
                 active, iterate = active.take(keep), replace(iterate, **_rows(iterate, keep))
-            iterate = _advance(shared, active, iterate, image, fraction)
+            iterate = _advance(matrix, active, iterate, image, fraction)
         program.put(rows, active)
 
 
@@ -179,21 +235,18 @@ def _certify(program: BallProgram, iterate: _Iterate, image: Tensor, slack: Tens
     distance = (image[:, 1:] / total - program.image).norm(dim=-1, keepdim=True)
     mix = (1 / distance).clamp_max(1.0)
     mixed = torch.lerp(program.centre, iterate.x / total, mix)
-    value = (program.costs * mixed).sum(dim=-1)
-    better = value < program.value
-    program.distribution = torch.where(better.unsqueeze(-1), mixed, program.distribution)
-    program.value = torch.where(better, value, program.value)
-    # The smallest slack may be added to t: the dual is then feasible for any nu.
-    t, nu = iterate.y[:, 0], iterate.y[:, 1:]
-    bound = slack.amin(dim=-1) + t + (nu * program.image).sum(dim=-1) - nu.norm(dim=-1)
-    program.bound = torch.where(bound > program.bound, bound, program.bound)
+    program.improve(mixed, slack, iterate.y[:, 0], iterate.y[:, 1:])
 
 
 def _advance(
-    shared: BallRows, program: BallProgram, iterate: _Iterate, image: Tensor, fraction: float
+    rows: BallRows | RowsOfEach,
+    program: BallProgram,
+    iterate: _Iterate,
+    image: Tensor,
+    fraction: float,
 ) -> _Iterate:
     x, s, z, cone = iterate.x, iterate.s, iterate.z, iterate.cone
-    newton = _NewtonSystem(shared, program, iterate, image)
+    newton = _NewtonSystem(rows, program, iterate, image)
     # The predictor aims at complementarity 0, as if the equations were linear.
     predictor = newton.solve(-x, -z)
     primal, dual = _step_lengths(iterate, cone, predictor, 1.0)
@@ -238,21 +291,21 @@ class _NewtonSystem:
     """
 
     def __init__(
-        self, shared: BallRows, program: BallProgram, iterate: _Iterate, image: Tensor
+        self, rows: BallRows | RowsOfEach, program: BallProgram, iterate: _Iterate, image: Tensor
     ) -> None:
-        self.G, self.theta = shared.G, iterate.x / iterate.s
+        self.rows, self.theta = rows, iterate.x / iterate.s
         self.scaling = NesterovToddScaling.of(iterate.z, iterate.cone)
         head, tail = iterate.z[:, :1], iterate.z[:, 1:]
         residual = [1 - image[:, :1], program.image - image[:, 1:] + tail, 1 - head]
         self.residual = torch.cat(residual, dim=-1)
-        size = len(self.G)
+        size = image.shape[-1]
         # G diag(theta) G' and the scaling of the cone, whose square is a diagonal and twice a
         # matrix of rank one. With -dsigma as the last unknown the sum is positive definite, so that
         # Cholesky serves for a system of 2 + r unknowns, however many points there are.
         square, point = self.scaling.scale.square(), self.scaling.point
         column = torch.cat([torch.zeros_like(head), -point[:, 1:], point[:, :1]], dim=-1)
         matrix = (2 * square * column).unsqueeze(-1) * column.unsqueeze(-2)
-        matrix[:, :size, :size] += shared.gram(self.theta)
+        matrix[:, :size, :size] += rows.gram(self.theta)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         diagonal[:, 1:size] += square
         diagonal[:, size:] -= square
@@ -264,13 +317,13 @@ class _NewtonSystem:
     def solve(self, q: Tensor, q_z: Tensor) -> _Direction:
         r"""The direction whose complementarity has these right-hand sides."""
         right = self.residual.clone()
-        right[:, :-1] -= q @ self.G.T
+        right[:, :-1] -= self.rows.image(q)
         right[:, 1:-1] += q_z[:, 1:]
         right[:, -1:] -= q_z[:, :1]
         half = torch.linalg.solve_triangular(self.factor, right.unsqueeze(-1), upper=False)
         solution = torch.linalg.solve_triangular(self.factor.mT, half, upper=True).squeeze(-1)
         y = solution[:, :-1]
-        s = -y @ self.G
+        s = -self.rows.adjoint(y)
         cone = torch.cat([-solution[:, -1:], y[:, 1:]], dim=-1)
         x = torch.addcmul(q, self.theta, s, value=-1)
         return _Direction(x, s, q_z - self.scaling.apply_twice(cone), y, cone)
