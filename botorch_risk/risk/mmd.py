@@ -32,7 +32,8 @@ def maximum_mean_discrepancy_worst_distribution(
         min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
     The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
-    certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of weight
+    certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values; over few points
+    first if the kernel matrix has many rows. Points of weight
     0 may receive probability. If several distributions attain the minimum, one of them is returned.
     Always in float64.
 

@@ -72,7 +72,7 @@ def median(values: Tensor, dim: int = 0) -> Tensor:
         dim: The dimension of the replicates.
 
     Returns:
-        The medians, without the dimension `dim`; NaN if all entries are.
+        The medians, `...`, without the dimension `dim`; NaN if all entries are.
 
     Example:
         >>> median(torch.tensor([4.0, 1.0, torch.nan, 2.0, torch.inf]))
