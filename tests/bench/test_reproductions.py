@@ -45,14 +45,7 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     "uhe/lander": 6 * 10,
     "uhe/sampled": 5 * 10,
     "uhe/trials": 4 * 4 * 20,
-    "vucb/campaign": 6 * 7 * 30
-    + 4 * 4 * 30
-    + 2 * 3 * 30
-    + 6 * 2 * 10
-    + 3 * 10
-    + 7 * 20
-    + 2 * 10
-    + 5 * 5,
+    "vucb/campaign": 6 * 7 * 30 + 4 * 4 * 30 + 2 * 3 * 30 + 6 * 2 * 20 + 3 * 10 + 9 * 20 + 5 * 5,
 }
 
 

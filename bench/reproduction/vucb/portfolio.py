@@ -15,8 +15,8 @@ EXPERIMENTS = vucb.portfolio(table_path("BOTORCH_RISK_PORTFOLIO_TABLE", ValueAtR
 CAMPAIGN = Campaign(
     "V-UCB, portfolio",
     [
-        Series(PORTFOLIO, OURS, num_seeds=10),
-        Series(PORTFOLIO, "rho-KG-apx", num_seeds=10),
+        Series(PORTFOLIO, OURS, num_seeds=20),
+        Series(PORTFOLIO, "rho-KG-apx", num_seeds=20),
         Series(PORTFOLIO, "qLogNEI-VaR", num_seeds=5),
     ],
     block_size=10,
