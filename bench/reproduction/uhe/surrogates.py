@@ -123,7 +123,7 @@ def picture(runs: Runs) -> Figure:
                 mean, _ = MarginalPredictor(runs.fitted(label, loss, n))(grid.view(1, -1, 2))
             axes.pcolormesh(axis, axis, mean[0].view(GRID, GRID), rasterized=True, **levels)
             axes.plot(*runs.data[label][0][0, :n].T, "kx", ms=5)
-            axes.set_title(f"{label}, mean after {n} points")
+            axes.set_title(f"{label}, {n} points")
     for axes in every:
         axes.grid(visible=False)
     for axes in every[-columns:]:
@@ -154,7 +154,7 @@ def main() -> None:
             table(header, measured(runs)),
         ]
         if name == DRAWN:
-            title = f"{name.capitalize()}, the data of one run of each method as crosses"
+            title = f"{name.capitalize()}: f and posterior means, crosses: the data of one run of each method"
             finish(picture(runs), arguments.to / "figure_3", title)
     text = (
         "Lengthscale: the geometric mean over inputs, on the unit cube. Error: of the posterior "
