@@ -154,8 +154,8 @@ def main() -> None:
             table(header, measured(runs)),
         ]
         if name == DRAWN:
-            title = f"{name.capitalize()}: f and posterior means, crosses: the data of one run of each method"
-            finish(picture(runs), arguments.to / "figure_3", title)
+            title = "f and posterior means, crosses: the data of one run of each method"
+            finish(picture(runs), arguments.to / "figure_3", f"{name.capitalize()}: {title}")
     text = (
         "Lengthscale: the geometric mean over inputs, on the unit cube. Error: of the posterior "
         "mean at 1,000 uniform points, root mean square, as a share of the function's standard "
