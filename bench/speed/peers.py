@@ -293,7 +293,8 @@ def main(replicates: int = 32, repeats: int = 5) -> None:
     compare_fits(replicates, repeats)
     compare_noise_models(replicates, repeats)
     compare_ball("Total variation, radius 0.1", risk_measures.total_variation_ball(0.1), repeats)
-    compare_ball("MMD, radius 0.1", risk_measures.maximum_mean_discrepancy_ball(0.1), repeats)
+    mmd_ball = risk_measures.maximum_mean_discrepancy_ball(0.1, risk_measures.LINE)
+    compare_ball("MMD, radius 0.1", mmd_ball, repeats)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from botorch_risk.risk import (
 )
 
 MMD_POINTS, MMD_RADII = 100, (0.02, 0.1, 0.2)
+LINE = torch.linspace(0, 1, MMD_POINTS, dtype=torch.float64).unsqueeze(-1)
 GRID_RADII, GRID_CANDIDATES = (0.6, 0.4, 0.2), 32
 TV_POINTS, TV_RADII = 1024, (0.1, 0.5)
 DIVERGENCE_RADIUS, WASSERSTEIN_RADIUS = 0.1, 0.05
@@ -141,16 +142,15 @@ def divergence_balls() -> dict[str, Ball]:
 
 
 def wasserstein_balls() -> dict[str, Ball]:
-    points = torch.linspace(0, 1, MMD_POINTS, dtype=torch.float64).unsqueeze(-1)
-    values, radius = smooth_values(points, max(BATCHES)), WASSERSTEIN_RADIUS
-    distances, step, even = (points - points.T).abs().numpy(), 1 / (MMD_POINTS - 1), 1 / MMD_POINTS
+    values, radius = smooth_values(LINE, max(BATCHES)), WASSERSTEIN_RADIUS
+    distances, step, even = (LINE - LINE.T).abs().numpy(), 1 / (MMD_POINTS - 1), 1 / MMD_POINTS
     every = {
         "plan": Compiled(values, lambda plan: cp.vdot(distances, plan) <= radius, pairs=True),
         "distribution functions": Compiled(
             values, lambda worst: step * cp.norm1(cp.cumsum(worst - even)) <= radius
         ),
     }
-    environment = SimpleNamespace(points=points)
+    environment = SimpleNamespace(points=LINE)
     line = WassersteinBall(radius).bind(environment)
     pairs = WassersteinBall(radius, metric=lambda v, w: (v - w.mT).abs()).bind(environment)
     return {
@@ -179,9 +179,8 @@ def total_variation() -> None:
 def maximum_mean_discrepancy() -> None:
     print("\n| measure | n_w | candidates | ms | cvxpy, whole root, ms (ratio) |", end="")
     print(" cvxpy, reduced root, ms (ratio) |\n|---|---|---|---|---|---|")
-    points = torch.linspace(0, 1, MMD_POINTS, dtype=torch.float64).unsqueeze(-1)
     for radius in MMD_RADII:
-        compare(f"MMD ball, radius {radius}", *maximum_mean_discrepancy_ball(radius, points))
+        compare(f"MMD ball, radius {radius}", *maximum_mean_discrepancy_ball(radius, LINE))
 
 
 def few_points() -> None:

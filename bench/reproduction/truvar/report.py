@@ -16,7 +16,7 @@ import torch
 from botorch.exceptions.warnings import BotorchWarning
 from botorch_risk_bench.experiments.papers.truvar import LEVELS
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import classify_by_confidence, mean_and_standard_error
+from botorch_risk_bench.metrics import classify_by_confidence, mean_and_standard_error, median
 from botorch_risk_bench.reports.level_sets import (
     LevelSetCurves,
     common_costs,
@@ -85,10 +85,10 @@ def cost_of(curves: LevelSetCurves) -> str:
     good = curves.f1 >= GOOD_F1
     reached = good.any(dim=-1)
     first = good.to(torch.uint8).argmax(dim=-1, keepdim=True)
-    cost = curves.cost.gather(-1, first).squeeze(-1).where(reached, torch.inf).sort().values
-    both = cost[[(len(cost) - 1) // 2, len(cost) // 2]].mean().item()
-    median = f"{both:.0f}" if both < torch.inf else "not reached"
-    return f"{median} ({int(reached.sum())} of {len(cost)} runs)"
+    cost = curves.cost.gather(-1, first).squeeze(-1).where(reached, torch.inf)
+    middle = median(cost).item()
+    shown = f"{middle:.0f}" if middle < torch.inf else "not reached"
+    return f"{shown} ({int(reached.sum())} of {len(cost)} runs)"
 
 
 def differences_of_f1(every: dict[str, LevelSetCurves], costs: Iterable[float]) -> str:

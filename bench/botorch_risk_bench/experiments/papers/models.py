@@ -79,7 +79,7 @@ def learnt_process(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTaskGP:
 def likeliest_process(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTaskGP:
     r"""A Matern-5/2 ARD process with the hyperparameters of maximum likelihood.
 
-    As in [Bogunovic2016truvar]_, Sec. 4, which states no ranges: they are those of our V-UCB by
+    As in [Bogunovic2016truvar]_, Sec. 4, which states no ranges: ours are the same as for V-UCB by
     maximum likelihood, for inputs in [0, 1] and standardised outcomes.
     """
     shape = X.shape[:-2]
