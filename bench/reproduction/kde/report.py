@@ -40,6 +40,8 @@ MODELS = {"default model of today": "", "default model of 2023": OF_2023}
 COMPARED = [  # with each model: the first minus the second
     *((each, "SBO-KDE") for each in DRAWN[1:]),
     *((each, "DRBO-KDE") for each in DRAWN[2:]),
+    *((each, "GP-UCB") for each in ("StableOpt", "DRBO-MMD", "DRBO-MMD-minimax")),
+    ("DRBO-MMD", "StableOpt"),
     ("DRBO-MMD-minimax", "DRBO-MMD"),
 ]
 VARIED = [

@@ -20,7 +20,7 @@ from torch import Tensor
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.rahbo.campaign import BRANINS, SINES
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.tables import cell, paired, table
+from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
 from botorch_risk.plot_style import COLORS
 
 PICTURES = {
@@ -42,6 +42,7 @@ NEUTRAL = {
     "best observed mean, risk-neutral": "best_observed",
 }
 FIRST_STAGE = 10
+STAGED = (("RAHBO-US", "RAHBO"), ("RAHBO-US-paper", "RAHBO-paper"))
 NUM_SPLITS = 60
 OPTIMA = {"A": (9.42478, 2.475), "B": (torch.pi, 2.275), "C": (-torch.pi, 12.275)}
 
@@ -52,12 +53,11 @@ def strategy_of(store: ExperimentRecords, name: str, label: str) -> Any:
 
 
 def regret_rows(store: ExperimentRecords) -> list[list[str]]:
-    curves = regret_curves(store)
+    curves, later = regret_curves(store), later_regret(store)
     rows = []
     for label, curve in curves.items():
         charged = curve.cumulative[:, -1]
-        later = charged - curve.cumulative[:, FIRST_STAGE - 1]
-        uncharged = cell(later) if "US" in label else ""
+        uncharged = cell(later[label]) if "US" in label else ""
         reference = curves["RAHBO-paper" if label.endswith("paper") else "RAHBO"]
         is_reference = label in ("RAHBO", "RAHBO-paper")
         differences = (
@@ -67,6 +67,12 @@ def regret_rows(store: ExperimentRecords) -> list[list[str]]:
         of_sum, of_last = ("", "") if is_reference else differences
         rows.append([label, cell(charged), uncharged, of_sum, cell(curve.simple[:, -1]), of_last])
     return rows
+
+
+def later_regret(store: ExperimentRecords) -> dict[str, Tensor]:
+    r"""Cumulative regret of the rounds after the first stage, `R`, of all strategies."""
+    sums = {label: curve.cumulative for label, curve in regret_curves(store).items()}
+    return {label: each[:, -1] - each[:, FIRST_STAGE - 1] for label, each in sums.items()}
 
 
 def recommended(strategy: Any, rule: str, **weights: float) -> Tensor:
@@ -210,12 +216,13 @@ def measure(x: Tensor) -> list[float]:
 def main() -> None:
     arguments = report_parser(__doc__, "results/rahbo", Path(__file__).parent).parse_args()
     results, to = arguments.results, arguments.to
-    page = []
+    page, later = [], {}
     for name in SYNTHETIC:
         with records_of(results, name) as found:
             if not found:
                 continue
             (store,) = found
+            later[name] = later_regret(store)
             seeds, rounds = len(store.identity["seeds"]), get_experiment(name).num_rounds
             page += [f"### {name}: {seeds} seeds, {rounds} rounds\n"]
             header = [
@@ -241,6 +248,9 @@ def main() -> None:
                     table(header, histogram_rows(store)),
                 ]
                 draw_queries(store, to / "branin_queries")
+    if differences := comparisons(later, STAGED):
+        title = f"### cumulative regret after the first {FIRST_STAGE} rounds of both\n"
+        page += [title, differences]
     with records_of(results, "forest") as forest, records_of(results, "forest-100") as averse:
         num_forests = len(forest[0].identity["seeds"]) if forest and averse else 0
     if num_forests:
@@ -254,7 +264,7 @@ def main() -> None:
         ]
         page += [f"### forest: {num_forests} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
         page.append(table(header, forest_rows(results)))
-    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    write_sections(to / "tables.md", page)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ CAMPAIGN = Campaign(
         Series(MAXIMA, "ES", num_seeds=10, num_rounds=30),
         Series(MAXIMA, "MRS", num_seeds=20, num_rounds=60),
         Series(MAXIMA, ("TRUVAR-not-monotone", "TRUVAR-a-1"), num_seeds=20, num_rounds=60),
-        # Rounds of GCHK are what a cost of 1,500 buys.
+        # Rounds of GCHK are what a cost of about 1,500 buys.
         Series(FUNCTIONS, "GCHK-1e-06", num_seeds=10, num_rounds=100),
         Series(FUNCTIONS, "GCHK-0.001", num_seeds=10, num_rounds=150),
         Series(FUNCTIONS, "TRUVAR", num_seeds=10, num_rounds=400),

@@ -235,6 +235,21 @@ def rows(collected: dict[str, Results], prior: str, columns: list[tuple[str, ...
     return lines
 
 
+def bias_of_the_design(collected: dict[str, Results]) -> list[list[str]]:
+    r"""MAP's error after GP-UCB minus that after uniform data, a row for each truth and size."""
+    return [
+        [
+            name,
+            str(n),
+            *(
+                paired(*(results[design, str(n), prior, MAP]["bias"] for design in DESIGNS))
+                for prior in PRIORS
+            ),
+        ]
+        for (name, results), n in product(collected.items(), SIZES)
+    ]
+
+
 def report(collected: dict[str, Results]) -> str:
     first = ["truth", "n", "design"]
     pairs = ((PSEUDO_DATA, MAP), (SOBOL, MAP), (SOBOL, PSEUDO_DATA))
@@ -264,6 +279,8 @@ def report(collected: dict[str, Results]) -> str:
             columns += [(figure, *pair) for pair in pairs]
             lines = rows(collected, prior, columns)
             page += [f"## {title}: {prior}\n", table([*first, *header], lines)]
+    title = f"## Error of the log lengthscales by MAP: after {' minus after '.join(DESIGNS)} data\n"
+    page += [title, table(["truth", "n", *PRIORS], bias_of_the_design(collected))]
     return "\n".join(page)
 
 

@@ -209,6 +209,15 @@ def by_round(curves: dict[str, Tensor], last: int) -> list[list[str]]:
     return [[str(t), *(cell(regret[:, t]) for regret in curves.values())] for t in shown]
 
 
+def early_rows(curves: dict[str, Tensor], last: int) -> list[list[str]]:
+    r"""How much worse each method is than UHE-BO after a quarter and half of the budget."""
+    others = [label for label in curves if label != REFERENCE]
+    return [
+        [str(t), *(paired(curves[each][:, t], curves[REFERENCE][:, t]) for each in others)]
+        for t in (last // 4, last // 2)
+    ]
+
+
 def bands(name: str, curves: dict[str, Tensor], page: str) -> Bands:
     r"""The regret of all strategies: of curves, else from tables."""
     if not curves:
@@ -260,23 +269,27 @@ def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
 
 
 def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:
-    r"""What the trials change at the end: minus what they stand in for, and minus MAP."""
+    r"""What the trials change: minus what they stand in for, and minus MAP."""
     there = {name: curves for name, curves in results.items() if {*TRIALS} & {*curves}}
     if not there:
         return []
     columns, page = [name.removeprefix("uhe-") for name in there], []
-    kinds = {"simple regret": lambda each: each, "log10 regret": logarithm}
+    kinds: dict[str, Callable[[Tensor], Tensor]] = {
+        "at the end: simple regret": lambda each: each[:, -1],
+        "at the end: log10 regret": lambda each: logarithm(each[:, -1]),
+        "after half the budget: simple regret": lambda each: each[:, each.shape[-1] // 2],
+    }
     for kind, compared in kinds.items():
-        names = [each for each in there if kind == "simple regret" or is_known(each)]
+        names = [each for each in there if "log10" not in kind or is_known(each)]
         rows = []
         for trial, instead_of in TRIALS.items():
             for reference in (instead_of, "MAP"):
-                ends = [{k: compared(v[:, -1]) for k, v in there[each].items()} for each in names]
+                ends = [{k: compared(v) for k, v in there[each].items()} for each in names]
                 cells = [
                     paired(each[trial], each[reference]) if trial in each else "" for each in ends
                 ]
                 rows.append([trial, reference, *cells])
-        page += [f"### trials at the end: {kind}\n", table(["trial", "minus", *columns], rows)]
+        page += [f"### trials {kind}\n", table(["trial", "minus", *columns], rows)]
     rows = []
     for label in dict.fromkeys([*TRIALS.values(), "MAP", *TRIALS]):
         line = [label]
@@ -315,6 +328,8 @@ def page_of(results: Path, name: str, curves: dict[str, Tensor], again: str = ""
         table(header, final_rows(name, curves, last)),
         "Simple regret by evaluation:\n",
         table(["evaluation", *curves], by_round(curves, last)),
+        f"The same minus {REFERENCE}'s:\n",
+        table(["after", *(each for each in curves if each != REFERENCE)], early_rows(curves, last)),
     ]
     if lines := bandit_rows(bandits(results, name, BANDITS)):
         page.append(f"### {again}{name}: what the bandits chose\n")

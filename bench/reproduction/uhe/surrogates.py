@@ -144,10 +144,14 @@ def main() -> None:
         num_points = runs.data["MAP"][0].shape[-2]
         many = of_uniform_points(runs, *MANY).tolist()
         as_many = of_uniform_points(runs, len(runs.seeds), num_points)
+        by_map = (lengthscales(runs.fitted(each, "MAP", num_points)) for each in COLLECTED)
+        against_uniform = [paired(each, as_many) for each in by_map]
         page += [
             f"### {name}, {len(runs.seeds)} seeds\n",
             f"Lengthscale, MAP: of {num_points} uniform points {cell(as_many)}; of {MANY[1]}, "
             f"{MANY[0]} times, {', '.join(f'{each:.3g}' for each in many)}.\n",
+            f"The same of a method's {num_points} points, minus that of as many uniform points:\n",
+            table([*COLLECTED], [against_uniform]),
             f"Share of the second half of the data within {NEAR} of the best point: "
             + ", ".join(f"{each} {cell(share_near_best(*runs.data[each]))}" for each in COLLECTED)
             + ".\n",
