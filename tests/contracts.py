@@ -48,6 +48,29 @@ def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
     )
 
 
+def crossed(first: Iterable[Any], second: Iterable[Any], shift: int = 0) -> list[Any]:
+    r"""Every pair of two lists of cases, as parameters of a test.
+
+    Slow are all pairs but each third of a case's, so that the others still hold every case.
+
+    Args:
+        first: Cases.
+        second: Cases, three or more.
+        shift: Which third is quick: another one in each test.
+    """
+    seconds = list(second)
+    return [
+        pytest.param(
+            one,
+            other,
+            id=f"{one.name}-{other.name}",
+            marks=[] if (i + j + shift) % 3 == 0 else [pytest.mark.slow],
+        )
+        for i, one in enumerate(first)
+        for j, other in enumerate(seconds)
+    ]
+
+
 def at_home(case: Any, **changes: Any) -> Any:
     r"""A case on the device of the test."""
     return replace(case, device=home(), **changes)

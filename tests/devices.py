@@ -50,7 +50,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def mark_most_of_the_second_device_slow(items: Iterable[pytest.Item]) -> None:
-    r"""Leaves, of its tests, the first of each case and the last of each test function.
+    r"""Leaves, of its tests, the first of each kind of case and the last of each test function.
 
     The first test of a contract asks most of its case, and the last cases are the quickest.
     """
@@ -73,7 +73,7 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 
 
 def _cases(parameters: dict[str, object]) -> Iterator[str]:
-    r"""The cases and laws among the parameters of a test, by their kinds and names."""
+    r"""The cases and laws among the parameters of a test, by what they share, else by name."""
     for value in parameters.values():
         if type(value).__name__.endswith(("Case", "Cell", "Law")):
-            yield f"{type(value).__name__} {value.name}"  # type: ignore[attr-defined]
+            yield f"{type(value).__name__} {getattr(value, 'kind', None) or value.name}"

@@ -77,6 +77,10 @@ class Cell:
     def name(self) -> str:
         return f"{self.row}-{self.column}"
 
+    @property
+    def kind(self) -> str:
+        return self.row
+
 
 def every(row: str, build: Callable[[Setup], Any], answer: str = "works") -> list[Cell]:
     r"""A row of the acquisition functions that work with both kinds of environments."""

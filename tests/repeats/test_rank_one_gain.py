@@ -49,7 +49,7 @@ def _gains_by_fantasies(
     return total
 
 
-@pytest.mark.parametrize("k", [3, 8])
+@pytest.mark.parametrize("k", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_gain_is_that_of_models_conditioned_on_the_readings(k: int) -> None:
     model = mean_variance_gp(DATA).eval()
     x = torch.tensor([[0.35, 0.6]], dtype=torch.double)

@@ -20,7 +20,7 @@ from botorch_risk.risk import (
 from tests import oracles
 from tests.risk.cases import risk_kernel
 
-FAST, ALL = 100, 1_000
+FAST, ALL = 30, 1_000
 MOST_STEPS = 20  # of the interior point, for 16 programs at once
 
 

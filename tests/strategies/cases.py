@@ -168,6 +168,11 @@ class StrategyCase:
         return self.make.__name__ + self.label
 
     @property
+    def kind(self) -> str:
+        r"""What it shares with the other cases of its constructor."""
+        return self.make.__name__
+
+    @property
     def num_decisions(self) -> int:
         r"""The number of columns of a decision."""
         return self.box.shape[-1]
@@ -432,7 +437,8 @@ STRATEGIES = [
     of_a_domain(baselines.predictive_entropy_search, batch_size=1, num_optima=2),
 ]
 
-# Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
+# Acquisition functions of BoTorch, replicate by replicate, and `v_ucb` with a network of its own:
+# seconds a test for the same code.
 SLOW = (
     baselines.botorch_risk_measure,
     baselines.constrained_log_ei,
@@ -441,17 +447,28 @@ SLOW = (
     baselines.value_at_risk_log_nei,
     baselines.conditional_value_at_risk_log_nehvi,
     baselines.mars_log_nei,
+    baselines.predictive_entropy_search,
+    baselines.v_ucb_by_surrogate,
 )
 
 # With another environment, the code of `pareto_search`.
 SLOW_NAMES = {case.name for case in STRATEGIES if case.make in SLOW} | {"pareto_search-learnt"}
 
-every = pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(
-            case, id=case.name, marks=[pytest.mark.slow] if case.name in SLOW_NAMES else []
-        )
-        for case in STRATEGIES
-    ],
-)
+
+def parametrized(slow: set[str]) -> pytest.MarkDecorator:
+    r"""Runs a test with every case; slow are those of these names, and the slow ones."""
+    marks = {name: [pytest.mark.slow] for name in slow | SLOW_NAMES}
+    cases = [
+        pytest.param(case, id=case.name, marks=marks.get(case.name, [])) for case in STRATEGIES
+    ]
+    return pytest.mark.parametrize("case", cases)
+
+
+def _further_of_a_kind() -> set[str]:
+    firsts = {case.kind: case.name for case in reversed(STRATEGIES)}
+    return {case.name for case in STRATEGIES} - {*firsts.values()}
+
+
+every = parametrized(slow=set())
+# For laws that the variants of a constructor do not bear on.
+one_of_a_kind = parametrized(slow=_further_of_a_kind())

@@ -75,6 +75,7 @@ def test_a_sample_between_the_points_is_worth_more_than_one_at_them() -> None:
     assert (found.squeeze(-1) > 1.001 * of_points).any()
 
 
+@pytest.mark.slow
 def test_it_comes_as_close_as_direct() -> None:
     r"""What the paper maximises its acquisition with."""
     strategy = truvar(anywhere=True)
@@ -159,7 +160,7 @@ def test_candidates_of_the_set_are_filtered_too() -> None:
         expected_improvement_search,
         upper_confidence_bound_search,
         minimum_regret_search,
-        predictive_entropy_search,
+        pytest.param(predictive_entropy_search, marks=pytest.mark.slow),
     ],
 )
 def test_a_baseline_samples_anywhere_at_least_as_well_as_on_the_grid(search: Any) -> None:

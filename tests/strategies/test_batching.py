@@ -52,6 +52,7 @@ def test_one_step_agrees_for_any_composition_of_the_batch(case: StrategyCase) ->
 
 
 @batched
+@pytest.mark.slow
 def test_trajectories_agree_for_ten_rounds(case: StrategyCase) -> None:
     r"""Rounding may part two trajectories at a tie between optima; that is counted."""
     together = torch.cat(play(case.build(SEEDS[:8]), 11, problem=case.problem), dim=-2)  # 8 x n x d

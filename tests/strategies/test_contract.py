@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_risk.strategies import random_search
 from tests.devices import home
-from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase, every
+from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase, every, one_of_a_kind
 from tests.strategies.loops import (
     SEEDS,
     are_among,
@@ -68,7 +68,7 @@ def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
         case.build([0, 1]).load_state_dict(state)
 
 
-@every
+@one_of_a_kind
 def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
     alone = case.build(1)
     asked = [*play(alone, 3, problem=case.problem), alone.ask()]
@@ -76,7 +76,7 @@ def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
         torch.testing.assert_close(many[1:2], one, atol=1e-6, rtol=0)
 
 
-@every
+@one_of_a_kind
 @pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # BoTorch tries again
 def test_the_default_dtype_changes_nothing(
     case: StrategyCase, default_dtype: Callable[..., None]
@@ -94,7 +94,7 @@ def test_the_default_dtype_changes_nothing(
         torch.testing.assert_close(left, right, atol=atol, rtol=0, equal_nan=True)
 
 
-@every
+@one_of_a_kind
 def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: StrategyCase) -> None:
     holed, whole = case.build(SEEDS), undisturbed(case).asked
     for index in range(3):
@@ -113,7 +113,7 @@ def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: Strate
         assert are_among(reported[1], decisions)
 
 
-@every
+@one_of_a_kind
 def test_data_with_a_graph_and_integers_are_taken_as_numbers(case: StrategyCase) -> None:
     r"""And as a copy: what the caller does to a tensor afterwards is the caller's."""
     plain, strategy = case.build(SEEDS), case.build(SEEDS)
@@ -132,7 +132,7 @@ def test_data_with_a_graph_and_integers_are_taken_as_numbers(case: StrategyCase)
     assert not any(each.requires_grad for each in kept)
 
 
-@every
+@one_of_a_kind
 def test_bounds_with_a_graph_or_of_integers_are_taken_as_numbers(case: StrategyCase) -> None:
     def passed(change: Callable[[Tensor], Tensor]) -> Any:
         r"""The strategy with its boxes changed, and then overwritten."""

@@ -178,6 +178,7 @@ def test_where_w_is_chosen_it_may_be_the_least_certain_value() -> None:
 @quietly
 @pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:When all training points are infeasible")
+@pytest.mark.slow
 def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() -> None:
     strategy = build(
         0, num_initial=5, acquisition=partial(qLogNoisyExpectedImprovement, prune_baseline=True)

@@ -116,7 +116,7 @@ def by_hand(
     assert found.total == pytest.approx(total)
 
 
-@pytest.mark.parametrize("level", [None, 0.3])
+@pytest.mark.parametrize("level", [None, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_the_bounds_satisfy_the_equations_of_the_theorem(level: float | None) -> None:
     size, slack, epsilon = 8, 0.5, 1.5
     values = (5 * domain(size).squeeze(-1)).sin()

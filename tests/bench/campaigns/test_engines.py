@@ -57,6 +57,7 @@ def test_a_cluster_without_nannies_is_dead() -> None:
         executor.shutdown()
 
 
+@pytest.mark.slow
 def test_the_pool_ends_with_this_process_and_is_another_one() -> None:
     executor = Processes(1).open()
     try:

@@ -269,6 +269,7 @@ class Killed(Processes):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
+@pytest.mark.slow
 def test_a_pool_goes_on_after_a_kill(tmp_path: Path, serial: list[Any]) -> None:
     r"""A small form of test_kills.py."""
     Killed.path = tmp_path / "killed"
