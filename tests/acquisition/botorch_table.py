@@ -79,7 +79,7 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        return self.row
+        return self.table
 
 
 def every(row: str, build: Callable[[Setup], Any], answer: str = "works") -> list[Cell]:

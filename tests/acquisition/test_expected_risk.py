@@ -27,7 +27,7 @@ MEASURES = [
     ValueAtRisk(0.3),
     WorstCase(),
     MeanVariance(0.8),
-    TotalVariationBall(0.2),
+    pytest.param(TotalVariationBall(0.2), marks=pytest.mark.slow),
     ShareAbove(0.2),
 ]
 

@@ -48,13 +48,12 @@ def _log_gain_of_readings(
     )
     slopes = high["mean"] - low["mean"]
     spread = np.abs(slopes[1:] - slopes[0])
-    gains = np.full(len(points) - 1, -np.inf)
     steps = np.linspace(-8, 8, 401)
-    for step in steps:
-        logs = low["log_mean"] + step * (high["log_mean"] - low["log_mean"])
-        values = low["mean"] - alpha * np.exp(logs + low["log_variance"] / 2)
-        u = (values[1:] - values[0]) / spread
-        excess = np.log1p(u * np.sqrt(np.pi / 2) * erfcx(-u / np.sqrt(2)))  # of 1 + u cdf / pdf
-        densities = -(step**2 + u**2) / 2 - np.log(2 * np.pi)  # of two normals, in logarithms
-        gains = np.logaddexp(gains, densities + excess + np.log(spread))
+    column = steps[:, None]
+    logs = low["log_mean"] + column * (high["log_mean"] - low["log_mean"])
+    values = low["mean"] - alpha * np.exp(logs + low["log_variance"] / 2)
+    u = (values[:, 1:] - values[:, :1]) / spread
+    excess = np.log1p(u * np.sqrt(np.pi / 2) * erfcx(-u / np.sqrt(2)))  # of 1 + u cdf / pdf
+    densities = -(column**2 + u**2) / 2 - np.log(2 * np.pi)  # of two normals, in logarithms
+    gains = np.logaddexp.reduce(densities + excess + np.log(spread), axis=0)
     return float(gains.max() - np.log((np.exp(-(steps**2) / 2) / np.sqrt(2 * np.pi)).sum()))

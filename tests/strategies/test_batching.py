@@ -36,6 +36,7 @@ def part(state: dict[str, Any], rows: list[int]) -> dict[str, Any]:
 
 
 @batched
+@pytest.mark.slow
 def test_one_step_agrees_for_any_composition_of_the_batch(case: StrategyCase) -> None:
     r"""100 states: 20 seeds in 5 rounds, alone, in pairs, in reverse and all together."""
     together = case.build(SEEDS)

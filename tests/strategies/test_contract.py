@@ -54,7 +54,7 @@ def test_protocol_and_shapes(case: StrategyCase) -> None:
             assert are_among(reported, evaluated)
 
 
-@every
+@one_of_a_kind
 def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
     loop, resumed = undisturbed(case), case.build(SEEDS)
     state = json.loads(json.dumps(loop.states[1]))

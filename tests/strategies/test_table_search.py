@@ -68,7 +68,11 @@ def played(found: TableSearch, rounds: int = 3, q: int = 6) -> list[Pair]:
     return tried
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    "measure",
+    [*MEASURES[:-1], pytest.param(MEASURES[-1], marks=pytest.mark.slow)],
+    ids=lambda each: type(each).__name__,
+)
 def test_pairs_are_new_and_the_best_condition_is_found(measure: RiskMeasure) -> None:
     found = search(measure)
     tried = played(found, 4)

@@ -49,7 +49,14 @@ def without_fits(strategy: Strategy, make: Callable[[], Strategy]) -> Strategy:
     return afresh
 
 
-@strategies
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, marks=[pytest.mark.slow] * bool(i))
+        for i, make in enumerate(MAKERS.values())
+    ],
+    ids=MAKERS,
+)
 def test_the_same_decisions_in_few_evaluations(make: Callable[[], Strategy]) -> None:
     strategy, alike, evaluations = make(), [], []
 

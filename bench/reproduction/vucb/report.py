@@ -55,6 +55,7 @@ COMPARED = {  # in log10 regret: the first minus the second
             ("V-UCB-Prob-constant-width", "V-UCB-Prob"),
             ("V-UCB-Unif-constant-width", "V-UCB-Unif"),
             ("contextual-GP-UCB-constant-width", "V-UCB-Prob-constant-width"),
+            ("contextual-GP-UCB-constant-width", "contextual-GP-UCB"),
             (LIKELIHOOD, "V-UCB-Prob"),
             ("rho-KG-apx", "V-UCB-Unif"),
             ("rho-KG-apx", "V-UCB-Prob"),
