@@ -129,12 +129,12 @@ def decisions(device: str, counts: Sequence[int]) -> None:
     heading("a decision")
     plain = plain_decision_seconds(device)
     for R in counts:
-        seconds = [decision_seconds(rahbo, R, each) for each in (device, "cpu")]
-        row(f"RAHBO, R = {R:,}", *seconds, plain * R)
+        here, cpu = (decision_seconds(rahbo, R, each) for each in (device, "cpu"))
+        row(f"RAHBO, R = {R:,}", here, cpu, plain * R)
     for name, make in (("SBO-KDE", sbo_kde), ("V-UCB, 100 values of W", v_ucb)):
         for R in counts[:4]:
-            seconds = [decision_seconds(make, R, each) for each in (device, "cpu")]
-            row(f"{name}, R = {R:,}", *seconds, None)
+            here, cpu = (decision_seconds(make, R, each) for each in (device, "cpu"))
+            row(f"{name}, R = {R:,}", here, cpu, None)
 
 
 def large_data(n: int) -> tuple[Tensor, Tensor]:

@@ -86,7 +86,7 @@ def robust_round(build: Callable[[], Environment], measure: RiskMeasure) -> None
     optimize_acqf_replicates(acqf, BOUNDS, seeds=0, num_restarts=50, raw_samples=1024)
 
 
-ROBUST: dict[str, tuple[Callable[[], Environment], RiskMeasure]] = {
+ROBUST: dict[str, tuple[Callable[..., Environment], RiskMeasure]] = {
     "SBO-KDE, 32 quadrature points": (partial(density, 32, rule="quadrature"), Expectation()),
     "SBO-KDE, 64 Sobol points": (partial(density, 64), Expectation()),
     "SBO-KDE, 1,024 Monte-Carlo points": (

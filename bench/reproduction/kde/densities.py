@@ -73,7 +73,8 @@ def table_2() -> list[list[str]]:
         for num_values, (mean, error) in paper.items():
             found = [total_variation(name, num_values, seed) for seed in range(20)]
             ours = (torch.tensor([run[rule] for run in found]) for rule in found[0])
-            band = MeanAndStandardError(*torch.tensor([mean, error]), torch.tensor(20)).half_width
+            of_paper, its_error, runs = (torch.tensor(each) for each in (mean, error, 20))
+            band = MeanAndStandardError(of_paper, its_error, runs).half_width
             cells = [f"{mean:.4f} ± {band:.4f}", *(cell(o) for o in ours)]
             rows.append([name, str(num_values), *cells])
     return rows

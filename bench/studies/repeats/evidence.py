@@ -124,7 +124,9 @@ def main() -> None:
         for evidence in EVIDENCE
     ]
     path = given.out / "rows.jsonl"
-    for _ in append(path, (play(*case, seeds) for case in missing_cases(path, KEY, cases))):
+    missing = missing_cases(path, KEY, cases)
+    played = (play(name, label, evidence, seeds) for name, label, evidence in missing)
+    for _ in append(path, played):
         pass
     report(read(path))
 
