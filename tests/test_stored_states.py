@@ -26,7 +26,8 @@ from botorch_risk_bench.campaigns import (
 from botorch_risk.strategies.arguments import from_json
 from tests.ax.laboratory import play
 from tests.strategies import trajectories
-from tests.strategies.cases import SLOW, STRATEGIES
+from tests.strategies.cases import STRATEGIES
+from tests.strategies.quick import OF_BOTORCH
 
 # At kinks of a risk a line search may end early, and BoTorch tries again.
 pytestmark = [
@@ -73,7 +74,7 @@ def test_every_round_asks_for_what_it_asked_for_then(name: str) -> None:
         strategy.tell(told, Y[:, rounds == index])
     distances.append((strategy.ask() - from_json(stored["next"])).abs())
     away = torch.cat([each.nan_to_num().amax(dim=-1) for each in distances], dim=-1)
-    if CASES[name].make in SLOW:
+    if CASES[name].make in OF_BOTORCH:
         assert (away < 1e-3).double().mean() > 0.95
     elif name in MOVED:
         assert (away < 1e-3).double().mean() > 0.9

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.acquisition.risk_measures import CVaR
@@ -334,7 +333,7 @@ STRATEGIES = [
     of_contexts(strategies.sbo_kde, n_w=16),
     of_contexts(strategies.risk_kde, n_w=16, risk_measure=ConditionalValueAtRisk(0.1)),
     of_contexts(strategies.drbo_kde, n_w=16),
-    of_contexts(strategies.drbo_mmd, num_points=4, radius_scale=0.1, raw_samples=8, num_restarts=2),
+    of_contexts(strategies.drbo_mmd, num_points=5, radius_scale=0.1, raw_samples=8, num_restarts=2),
     of_contexts(
         strategies.drbo_mmd, label="-minimax", num_points=5, radius_scale=0.1, minimax=True
     ),
@@ -437,39 +436,3 @@ STRATEGIES = [
     of_a_domain(baselines.max_value_entropy_search, batch_size=1),
     of_a_domain(baselines.predictive_entropy_search, batch_size=1, num_optima=2),
 ]
-
-# Acquisition functions of BoTorch, replicate by replicate, and `v_ucb` with a network of its own:
-# seconds a test for the same code.
-SLOW = (
-    baselines.botorch_risk_measure,
-    baselines.constrained_log_ei,
-    baselines.mean_variance_log_nei,
-    baselines.rho_knowledge_gradient,
-    baselines.value_at_risk_log_nei,
-    baselines.conditional_value_at_risk_log_nehvi,
-    baselines.mars_log_nei,
-    baselines.predictive_entropy_search,
-    baselines.v_ucb_by_surrogate,
-)
-
-# With another environment, the code of `pareto_search`.
-SLOW_NAMES = {case.name for case in STRATEGIES if case.make in SLOW} | {"pareto_search-learnt"}
-
-
-def parametrized(slow: set[str]) -> pytest.MarkDecorator:
-    r"""Runs a test with every case; slow are those of these names, and the slow ones."""
-    marks = {name: [pytest.mark.slow] for name in slow | SLOW_NAMES}
-    cases = [
-        pytest.param(case, id=case.name, marks=marks.get(case.name, [])) for case in STRATEGIES
-    ]
-    return pytest.mark.parametrize("case", cases)
-
-
-def _further_of_a_kind() -> set[str]:
-    firsts = {case.make: case.name for case in reversed(STRATEGIES)}
-    return {case.name for case in STRATEGIES} - {*firsts.values()}
-
-
-every = parametrized(slow=set())
-# For laws that the variants of a constructor do not bear on.
-one_of_a_kind = parametrized(slow=_further_of_a_kind())

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_risk.strategies import random_search
 from tests.devices import home
-from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase, every, one_of_a_kind
+from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase
 from tests.strategies.loops import (
     SEEDS,
     are_among,
@@ -23,6 +23,7 @@ from tests.strategies.loops import (
     recommended,
     undisturbed,
 )
+from tests.strategies.quick import every, one_of_a_kind
 
 pytestmark = [
     pytest.mark.every_device,

@@ -16,14 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.strategies import Strategy, rahbo, truvar
-from tests.strategies.cases import (
-    DOMAIN,
-    NUM_REPEATS,
-    PROBLEM,
-    STRATEGIES,
-    StrategyCase,
-    one_of_a_kind,
-)
+from tests.strategies.cases import DOMAIN, NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase
 from tests.strategies.loops import (
     SEEDS,
     decisions_of,
@@ -33,6 +26,7 @@ from tests.strategies.loops import (
     recommended,
     undisturbed,
 )
+from tests.strategies.quick import one_of_a_kind
 
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 OF_A_DOMAIN = [case for case in STRATEGIES if case.of_a_domain]

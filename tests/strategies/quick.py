@@ -1,0 +1,42 @@
+r"""Which cases of the strategies `make test` runs; the others are slow."""
+
+import pytest
+from botorch_risk_bench import baselines
+
+from tests.strategies.cases import STRATEGIES
+
+# Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
+OF_BOTORCH = (
+    baselines.botorch_risk_measure,
+    baselines.constrained_log_ei,
+    baselines.mean_variance_log_nei,
+    baselines.rho_knowledge_gradient,
+    baselines.value_at_risk_log_nei,
+    baselines.conditional_value_at_risk_log_nehvi,
+    baselines.mars_log_nei,
+)
+
+SLOW = {case.name for case in STRATEGIES if case.make in OF_BOTORCH} | {
+    "pareto_search-learnt",  # with another environment, the code of `pareto_search`
+    "predictive_entropy_search",
+    "v_ucb_by_surrogate",
+}
+
+
+def parametrized(also_slow: set[str]) -> pytest.MarkDecorator:
+    r"""Runs a test with every case; slow are those above and those of these names."""
+    marks = {name: [pytest.mark.slow] for name in also_slow | SLOW}
+    cases = [
+        pytest.param(case, id=case.name, marks=marks.get(case.name, [])) for case in STRATEGIES
+    ]
+    return pytest.mark.parametrize("case", cases)
+
+
+def _further_of_a_constructor() -> set[str]:
+    firsts = {case.make: case.name for case in reversed(STRATEGIES)}
+    return {case.name for case in STRATEGIES} - {*firsts.values()}
+
+
+every = parametrized(also_slow=set())
+# For laws that the variants of a constructor do not bear on.
+one_of_a_kind = parametrized(also_slow=_further_of_a_constructor())
