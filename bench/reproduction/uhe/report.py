@@ -55,7 +55,7 @@ GROUPS = {
     "figure_2_real": ("uhe-logistic-vehicle", "uhe-boosting", "uhe-lunar"),
 }
 ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
-SAMPLED = "MCMC"  # ten seeds; where its rounds are lost it has a section of its own, which stays
+SAMPLED = "MCMC"  # ten seeds
 LABELS = (*METHODS, SAMPLED)
 SHOWN = tuple(label for label in LABELS if label not in ("pseudo-data", "Random+EXP3"))  # in Fig. 4
 AGAIN = "again, by some methods, "  # begins the heading of a problem whose first tables stay
@@ -221,19 +221,14 @@ def early_rows(curves: dict[str, Tensor], last: int) -> list[list[str]]:
 def bands(name: str, curves: dict[str, Tensor], page: str) -> Bands:
     r"""The regret of all strategies: of curves, else from tables."""
     if not curves:
-        return bands_of_tables(page, f"{name}: ")
+        kept = read_curves_by(page, f"{name}: ", "evaluation")
+        evaluations, _ = kept.pop("", (torch.empty(0), None))
+        return {label: (evaluations, *each) for label, each in kept.items()}
     found = {label: mean_and_standard_error(each) for label, each in curves.items()}
-    of_curves = {
+    return {
         label: (torch.arange(len(each.mean)), each.mean, each.half_width)
         for label, each in found.items()
     }
-    return bands_of_tables(page, f"{SAMPLED} on {name}: ") | of_curves
-
-
-def bands_of_tables(page: str, heading: str) -> Bands:
-    kept = read_curves_by(page, heading, "evaluation")
-    evaluations, _ = kept.pop("", (torch.empty(0), None))
-    return {label: (evaluations, *each) for label, each in kept.items()}
 
 
 def draw(

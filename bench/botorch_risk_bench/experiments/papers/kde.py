@@ -149,8 +149,8 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "StableOpt-Matern": (stable_opt, _MATERN),
     "DRBO-MMD-minimax-fitted-kernel": (_by_fitted_discrepancy, _MATERN),
 }
-# The paper's budget of the optimiser for its robust methods. Ours take it where the exact ball is
-# most expensive: the 256 points of the grid in four dimensions are nearly independent.
+# The paper's budget of the optimiser for its robust methods. Ours take it where the grid of the
+# exact ball is largest: 256 points in four dimensions.
 PAPER_BUDGET = {"DRBO-MMD": {"num_restarts": 5, "raw_samples": 32}}
 
 
