@@ -1,5 +1,6 @@
 r"""The dtype and the devices of the tests."""
 
+import gc
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -36,6 +37,12 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     devices.parametrize(metafunc)
+
+
+def pytest_collection_finish() -> None:
+    r"""Keeps the garbage collector from what lasts to the end: a tenth of the time of short tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -26,7 +26,6 @@ from botorch_risk.testing.laws import BATCH_SHAPES as BATCH_SHAPES
 from botorch_risk.testing.laws import DTYPES as DTYPES
 from botorch_risk.testing.laws import Laws
 from tests.devices import home
-from tests.second_device import SIM
 
 
 def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
@@ -52,10 +51,10 @@ def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
 def crossed(first: Iterable[Any], second: Iterable[Any], shift: int = 0) -> list[Any]:
     r"""Every pair of two lists of cases, as parameters of a test.
 
-    Slow are all pairs but each third of a case's, so that the others still hold every case.
+    Two thirds of the pairs are slow; the others hold every case.
 
     Args:
-        first: Cases.
+        first: Cases, three or more.
         second: Cases, three or more.
         shift: Which third is quick: another one in each test.
     """
@@ -64,7 +63,7 @@ def crossed(first: Iterable[Any], second: Iterable[Any], shift: int = 0) -> list
         pytest.param(
             one,
             other,
-            id=f"{one.name}-{other.name}",
+            id="-".join(getattr(each, "name", str(each)) for each in (one, other)),
             marks=[] if (i + j + shift) % 3 == 0 else [pytest.mark.slow],
         )
         for i, one in enumerate(first)
@@ -73,9 +72,7 @@ def crossed(first: Iterable[Any], second: Iterable[Any], shift: int = 0) -> list
 
 
 def at_home(case: Any, **changes: Any) -> Any:
-    r"""A case on the device of the test; on the second device with one batch dimension at most."""
-    if home() == SIM:
-        changes["batch_dims"] = min(case.batch_dims, 1)
+    r"""A case on the device of the test."""
     return replace(case, device=home(), **changes)
 
 

@@ -106,6 +106,7 @@ def test_the_report_is_the_maximum_of_the_posterior_mean_in_the_box() -> None:
         assert mean[replicate] >= everywhere.max() - 1e-9
 
 
+@pytest.mark.slow
 def test_a_batch_sees_its_own_points_and_ends_with_the_search() -> None:
     strategy = truvar(anywhere=True, batch_size=2)
     X = play(strategy, 2)

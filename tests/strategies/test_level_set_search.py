@@ -62,8 +62,15 @@ def risks(measure: RiskMeasure) -> Tensor:
     return measure(outcome(inputs).squeeze(-1), weights)
 
 
-@pytest.mark.parametrize("criterion", ["classified", "straddle"])
-@pytest.mark.parametrize("w_is_chosen", [True, False])
+@pytest.mark.parametrize(
+    ("criterion", "w_is_chosen"),
+    [
+        ("classified", True),
+        ("straddle", False),
+        pytest.param("straddle", True, marks=pytest.mark.slow),
+        pytest.param("classified", False, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     ("measure", "level"),
     [(ConditionalValueAtRisk(0.4), 0.2), (Expectation(), 0.1), (RELIABLE, 0.5)],

@@ -59,6 +59,7 @@ def test_it_asks_for_what_botorch_finds_best_on_the_risks() -> None:
     assert scores.max() - scores.min() > 2
 
 
+@pytest.mark.slow
 def test_it_beats_random_decisions() -> None:
     problem = EnvironmentalSchaffer(noise_std=0.02)
     measure = ConditionalValueAtRisk(problem.risk_level)

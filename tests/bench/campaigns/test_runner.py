@@ -287,6 +287,7 @@ def test_strategies_of_one_experiment_are_paired_by_seed(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_two_processes_write_what_one_writes(tmp_path: Path) -> None:
     r"""The lambda has no name by which another process could import it."""
     unnamed = dataclasses.replace(QUADRATIC, name="unnamed", problem=lambda: NoisyQuadratic(0))

@@ -46,7 +46,7 @@ def test_the_optimum_is_that_of_the_function(name: str) -> None:
     ("name", "label"),
     [
         ("deceptive", "UHE-BO"),
-        ("logistic", "RA-BO"),
+        pytest.param("logistic", "RA-BO", marks=pytest.mark.slow),
         ("h1", "Wang-de-Freitas"),
         ("branin", "UHE-BO-gain"),
         ("hartmann3", "A-GP-UCB-one-step"),
