@@ -40,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish() -> None:
-    r"""Keeps the garbage collector from what lasts to the end: a tenth of the time of short tests."""
+    r"""Keeps the garbage collector from what lasts to the end: a tenth of the time of tests."""
     gc.collect()
     gc.freeze()
 
