@@ -355,9 +355,12 @@ FOR_NEWCOMERS = (
     "risk_in_botorch",
 )
 
-PAGES = sorted(
-    page.stem for page in DOCS.glob("*.md") if blocks(page) and page.stem not in ELSEWHERE
-)
+SLOW = ("many_points", "stopping")
+PAGES = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name in sorted(page.stem for page in DOCS.glob("*.md") if blocks(page))
+    if name not in ELSEWHERE
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -382,7 +385,7 @@ def test_the_way_of_a_newcomer_is_short(page: str) -> None:
 
 
 def test_pages_that_run_elsewhere_do() -> None:
-    assert CONTINUATIONS.keys() <= set(PAGES)
+    assert CONTINUATIONS.keys() <= {name for (name,) in (page.values for page in PAGES)}
     for page, test in ELSEWHERE.items():
         text = (DOCS.parent / test).read_text(encoding="utf-8")
         assert f"{page}.md" in text and blocks(DOCS / f"{page}.md")

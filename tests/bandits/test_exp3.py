@@ -18,7 +18,7 @@ def probabilities(weights: dict[int, float], gamma: float) -> list[float]:
     return [(1 - gamma) * weights[k] / total + gamma / len(weights) for k in sorted(weights)]
 
 
-@pytest.mark.parametrize("num_arms", [2, 5])
+@pytest.mark.parametrize("num_arms", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_equals_a_loop_over_ten_thousand_rounds(num_arms: int) -> None:
     rng = random.Random(num_arms)
     bandit, weights = Exp3.start(1, num_arms), dict.fromkeys(range(num_arms), 1.0)

@@ -93,7 +93,13 @@ def test_no_decision_in_a_box_has_a_risk_above_its_bound(name: str, measure: Ris
 
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
-@pytest.mark.parametrize("name", ["branin", "ridges", "shifted-mccormick"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "branin",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("ridges", "shifted-mccormick")),
+    ],
+)
 def test_certificates_agree_with_a_dense_search(name: str, measure: RiskMeasure) -> None:
     form = FORMS[name]
     risk = _RiskInBoxes(form, measure, W.points, W.weights)

@@ -136,7 +136,7 @@ def test_no_spread_anywhere_is_a_noise_below_the_resolution():
     )
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, *(pytest.param(each, marks=pytest.mark.slow) for each in (3, 5))])
 @pytest.mark.parametrize("floor", [None, 1e-12])
 def test_rounded_instruments_are_calibrated(k, floor):
     r"""Readings to one decimal of a noise of 0.1, whose rows without spread are censored."""

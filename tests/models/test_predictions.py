@@ -186,7 +186,9 @@ def test_warns_where_gpytorchs_floors_reach_the_outcome():
 
 
 @pytest.mark.parametrize("standardizes", [True, False], ids=["standardized", "raw"])
-@pytest.mark.parametrize("ratio", [1e-2, 1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize(
+    "ratio", [1e-2, 1e-6, *(pytest.param(each, marks=pytest.mark.slow) for each in (1e-3, 1e-4))]
+)
 @pytest.mark.parametrize("size", [1.0, 0.02])
 def test_the_noise_that_is_reported_is_the_noise_in_use(
     size: float, ratio: float, standardizes: bool

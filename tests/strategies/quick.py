@@ -1,9 +1,12 @@
 r"""Which cases of the strategies `make test` runs; the others are slow."""
 
+from collections.abc import Iterable, Set
+from typing import Any
+
 import pytest
 from botorch_risk_bench import baselines
 
-from tests.strategies.cases import STRATEGIES
+from tests.strategies.cases import STRATEGIES, StrategyCase
 
 # Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
 OF_BOTORCH = (
@@ -23,13 +26,11 @@ SLOW = {case.name for case in STRATEGIES if case.make in OF_BOTORCH} | {
 }
 
 
-def parametrized(also_slow: set[str]) -> pytest.MarkDecorator:
-    r"""Runs a test with every case; slow are those above and those of these names."""
+def parametrized(cases: Iterable[StrategyCase], also_slow: Set[str] = frozenset()) -> Any:
+    r"""Runs a test with cases; slow are those above and those of these names."""
     marks = {name: [pytest.mark.slow] for name in also_slow | SLOW}
-    cases = [
-        pytest.param(case, id=case.name, marks=marks.get(case.name, [])) for case in STRATEGIES
-    ]
-    return pytest.mark.parametrize("case", cases)
+    params = [pytest.param(case, id=case.name, marks=marks.get(case.name, [])) for case in cases]
+    return pytest.mark.parametrize("case", params)
 
 
 def _further_of_a_constructor() -> set[str]:
@@ -37,6 +38,6 @@ def _further_of_a_constructor() -> set[str]:
     return {case.name for case in STRATEGIES} - {*firsts.values()}
 
 
-every = parametrized(also_slow=set())
+every = parametrized(STRATEGIES)
 # For laws that the variants of a constructor do not bear on.
-one_of_a_kind = parametrized(also_slow=_further_of_a_constructor())
+one_of_a_kind = parametrized(STRATEGIES, also_slow=_further_of_a_constructor())

@@ -134,6 +134,7 @@ def test_a_limit_of_the_noise_has_no_sign() -> None:
     pd.testing.assert_frame_equal(*asked)
 
 
+@pytest.mark.slow
 def test_a_reference_point_is_in_the_sign_of_the_user() -> None:
     options: dict[str, Any] = {"risk_measure": Expectation(), "num_initial": 5, "num_restarts": 1}
     frames = FrameExperiment(

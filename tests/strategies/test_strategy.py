@@ -26,13 +26,13 @@ from tests.strategies.loops import (
     recommended,
     undisturbed,
 )
-from tests.strategies.quick import one_of_a_kind
+from tests.strategies.quick import one_of_a_kind, parametrized
 
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 OF_A_DOMAIN = [case for case in STRATEGIES if case.of_a_domain]
 OF_MEAN_AND_VARIANCE = [case for case in STRATEGIES if "risk_aversion" in case.options][:4]
 pytestmark = pytest.mark.filterwarnings("ignore")
-on_a_domain = pytest.mark.parametrize("case", OF_A_DOMAIN, ids=lambda case: case.name)
+on_a_domain = parametrized(OF_A_DOMAIN)
 
 
 def first_round(case: StrategyCase, strategy: Any) -> tuple[Tensor, Tensor]:

@@ -102,7 +102,10 @@ def test_mean_and_variance_equal_numpy(cls, noise_scale, reading, batch_shape, d
         np.testing.assert_allclose(found.double().numpy(), expected, **tolerance)
 
 
-@pytest.mark.parametrize("risk_aversion", [0.0, 0.5, 1.0, 5.0])
+@pytest.mark.parametrize(
+    "risk_aversion",
+    [0.0, 1.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.5, 5.0))],
+)
 @pytest.mark.parametrize(("cls", "noise_scale", "reading"), PROBLEMS)
 def test_optimum_equals_brute_force(cls, noise_scale, reading, risk_aversion):
     problem = cls(noise_scale=noise_scale, sigmoid_is=reading)

@@ -88,6 +88,7 @@ def best_price(lots: int, supplier: int) -> tuple[float, float]:
     return best
 
 
+@pytest.mark.slow
 def test_optimum_equals_enumeration() -> None:
     every = {(n, s): best_price(n, s) for n in range(1, 9) for s in range(3)}
     lots, supplier = max(every, key=lambda key: every[key])

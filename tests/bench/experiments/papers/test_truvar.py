@@ -111,7 +111,17 @@ def test_curves_of_a_family_have_the_truth_of_each_seed(tmp_path: Path) -> None:
     assert not torch.equal(together["f1"][0], together["f1"][1])
 
 
-@pytest.mark.parametrize("label", ["TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone", "EI"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "TRUVAR",
+        "EI",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("TRUVAR-a-1", "TRUVAR-not-monotone")
+        ),
+    ],
+)
 def test_maxima_are_sought_between_the_points_of_the_grid(tmp_path: Path, label: str) -> None:
     definition, path = get_experiment("synthetic-maximum-anywhere"), tmp_path / "results.sqlite"
     with warnings.catch_warnings():
