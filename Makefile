@@ -32,7 +32,7 @@ $(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt
 demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse (about a minute)
 	$(BIN)/python -m botorch_risk_bench.reports.demo $(ARGS)
 
-test: $(VENV)/.dev  ## everything but the tests marked slow (5 to 10 minutes on 2 cores)
+test: $(VENV)/.dev  ## everything but the tests marked slow (about ten minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.all  ## every test, slow ones included; a skip for want of anything but a GPU or the papers' table fails

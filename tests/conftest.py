@@ -1,6 +1,5 @@
 r"""The dtype and the devices of the tests."""
 
-import gc
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -37,12 +36,6 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     devices.parametrize(metafunc)
-
-
-def pytest_collection_finish() -> None:
-    r"""Keeps the garbage collector from what lasts to the end: a tenth of the time of tests."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
