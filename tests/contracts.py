@@ -26,7 +26,6 @@ from botorch_risk.testing.laws import BATCH_SHAPES as BATCH_SHAPES
 from botorch_risk.testing.laws import DTYPES as DTYPES
 from botorch_risk.testing.laws import Laws
 from tests.devices import home
-from tests.second_device import SIM
 
 
 def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
@@ -52,12 +51,12 @@ def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
 def crossed(first: Iterable[Any], second: Iterable[Any], shift: int = 0) -> list[Any]:
     r"""Every pair of two lists of cases, as parameters of a test.
 
-    Two thirds of the pairs are slow; the others hold every case.
+    Two thirds of the pairs are slow; the others cover every case.
 
     Args:
         first: Cases, three or more.
         second: Cases, three or more.
-        shift: Which third is quick: another one in each test.
+        shift: Which third is quick, modulo 3, so that tests can take turns.
     """
     seconds = list(second)
     return [
@@ -73,12 +72,7 @@ def crossed(first: Iterable[Any], second: Iterable[Any], shift: int = 0) -> list
 
 
 def at_home(case: Any, **changes: Any) -> Any:
-    r"""A case on the device of the test.
-
-    The second device, which is slow, has no shapes of two batch dimensions; a GPU has.
-    """
-    if home() == SIM:
-        changes["batch_dims"] = min(case.batch_dims, 1)
+    r"""A case on the device of the test."""
     return replace(case, device=home(), **changes)
 
 

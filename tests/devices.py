@@ -73,7 +73,7 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 
 
 def _cases(parameters: dict[str, object]) -> Iterator[str]:
-    r"""The cases and laws among the parameters of a test, by what they share, else by name."""
+    r"""The cases and laws among the parameters of a test, by `kind` if there is one, or name."""
     for value in parameters.values():
         if type(value).__name__.endswith(("Case", "Cell", "Law")):
             yield f"{type(value).__name__} {getattr(value, 'kind', None) or value.name}"

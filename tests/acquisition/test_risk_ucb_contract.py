@@ -54,7 +54,7 @@ def meets(environment: EnvironmentCase, measure: RiskMeasureCase) -> bool:
 
 
 def pairs(shift: int) -> pytest.MarkDecorator:
-    r"""Every pair that there is; two thirds of them, others in each test, are slow."""
+    r"""Every valid pair; two thirds of them are slow, by turns from test to test."""
     there = [pair for pair in crossed(EVERY, RISK_MEASURES, shift) if meets(*pair.values)]
     return pytest.mark.parametrize(("environment", "measure"), there)
 

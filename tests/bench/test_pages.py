@@ -1,4 +1,4 @@
-r"""What a page of a paper or a study states stands in a table beside it, which a program writes."""
+r"""Every interval on the page of a paper or study is in a table of its folder."""
 
 import re
 from decimal import Decimal

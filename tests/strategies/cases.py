@@ -168,7 +168,7 @@ class StrategyCase:
 
     @property
     def kind(self) -> str:
-        r"""What it shares with the other cases of its constructor; a baseline, of its problem."""
+        r"""Its constructor or, for a baseline, its problem; the second device runs one of each."""
         is_baseline = self.make.__module__.startswith(baselines.__name__)
         return type(self.problem).__name__ if is_baseline else self.make.__name__
 

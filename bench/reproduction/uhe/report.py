@@ -323,7 +323,7 @@ def page_of(results: Path, name: str, curves: dict[str, Tensor], again: str = ""
         table(header, final_rows(name, curves, last)),
         "Simple regret by evaluation:\n",
         table(["evaluation", *curves], by_round(curves, last)),
-        f"The same minus {REFERENCE}'s:\n",
+        f"Simple regret minus {REFERENCE}'s:\n",
         table(["after", *(each for each in curves if each != REFERENCE)], early_rows(curves, last)),
     ]
     if lines := bandit_rows(bandits(results, name, BANDITS)):

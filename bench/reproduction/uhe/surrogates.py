@@ -150,7 +150,8 @@ def main() -> None:
             f"### {name}, {len(runs.seeds)} seeds\n",
             f"Lengthscale, MAP: of {num_points} uniform points {cell(as_many)}; of {MANY[1]}, "
             f"{MANY[0]} times, {', '.join(f'{each:.3g}' for each in many)}.\n",
-            f"The same of a method's {num_points} points, minus that of as many uniform points:\n",
+            f"Lengthscale by MAP from a method's {num_points} points, minus the lengthscale "
+            "from as many uniform points:\n",
             table([*COLLECTED], [against_uniform]),
             f"Share of the second half of the data within {NEAR} of the best point: "
             + ", ".join(f"{each} {cell(share_near_best(*runs.data[each]))}" for each in COLLECTED)
