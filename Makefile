@@ -7,7 +7,7 @@ DEVICE ?= cpu
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all canary lint bench tutorials docs docs-serve release-check clean
+.PHONY: demo test two-trees test-all canary lint bench tutorials docs docs-serve release-check clean
 
 $(VENV)/.bench: pyproject.toml bench/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,6 +34,9 @@ demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse 
 
 test: $(VENV)/.dev  ## everything but the tests marked slow (about ten minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)
+
+two-trees: $(VENV)/.dev  ## what the code of BEFORE=main~1 and this code decide from the same histories
+	$(BIN)/python -m tests.two_trees $(BEFORE) $(ARGS)
 
 test-all: $(VENV)/.all  ## every test, slow ones included; a skip for want of anything but a GPU or the papers' table fails
 	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 --dist worksteal -q $(ARGS)

@@ -23,11 +23,7 @@ from botorch_risk_bench.campaigns import (
     run_experiment,
 )
 
-from botorch_risk.strategies.arguments import from_json
 from tests.ax.laboratory import play
-from tests.strategies import trajectories
-from tests.strategies.cases import STRATEGIES
-from tests.strategies.quick import OF_BOTORCH
 
 # At kinks of a risk a line search may end early, and BoTorch tries again.
 pytestmark = [
@@ -37,49 +33,6 @@ pytestmark = [
 ]
 STORED = Path(__file__).with_name("stored")
 ASKED: dict[str, list[Any]] = json.loads((STORED / "ax" / "asked.json").read_text())
-TRAJECTORIES = trajectories.stored()
-CASES = {case.name: case for case in STRATEGIES}  # of which a new one has nothing stored
-# Fits to pseudo-data went afresh in each round then, and ascents to kinks took other steps: now and
-# then another local maximum is found, as often a higher as a lower one.
-MOVED = {
-    "drbo_kde", "pseudo_data_gp_ucb", "ra_bo", "risk_search-chosen", "risk_search-mixed",
-    "uhe_bo", "uhe_bo-mixed", "v_ucb",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TRAJECTORIES)
-def test_a_state_is_taken_up(name: str) -> None:
-    stored = TRAJECTORIES[name]["state"]
-    strategy = CASES[name].build(trajectories.SEEDS)
-    strategy.load_state_dict(stored)
-    assert strategy.state_dict()["history"] == stored["history"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TRAJECTORIES)
-def test_every_round_asks_for_what_it_asked_for_then(name: str) -> None:
-    r"""BoTorch's line searches end elsewhere at kinks on another processor than the stored ones'.
-
-    On one processor the code before the modules moved asks for the same to the last bit.
-    """
-    stored, strategy = TRAJECTORIES[name], CASES[name].build(trajectories.SEEDS)
-    rounds = torch.tensor(stored["state"]["rounds"])
-    X, Y = (from_json(stored["state"]["history"][name]) for name in ("X", "Y"))
-    distances = []
-    for index in rounds.unique():
-        asked, told = strategy.ask(), X[:, rounds == index]
-        expected = told[..., : asked.shape[-1]]
-        assert torch.equal(asked.isnan(), expected.isnan())
-        distances.append((asked - expected).abs())
-        strategy.tell(told, Y[:, rounds == index])
-    distances.append((strategy.ask() - from_json(stored["next"])).abs())
-    away = torch.cat([each.nan_to_num().amax(dim=-1) for each in distances], dim=-1)
-    if CASES[name].make in OF_BOTORCH:
-        assert (away < 1e-3).double().mean() > 0.95
-    elif name in MOVED:
-        assert (away < 1e-3).double().mean() > 0.9
-    else:
-        assert away.max() < 1e-6
 
 
 @pytest.mark.parametrize("name", ASKED)
