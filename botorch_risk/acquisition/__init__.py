@@ -49,6 +49,14 @@ from .truncated_variance import (
     top_candidates,
 )
 from .widths import bayesian_beta, maximum_mean_discrepancy_radius, total_variation_radius
+from .widths_of_theorems import (
+    heteroscedastic_beta,
+    information_gain,
+    information_of_readings,
+    learnt_context_beta,
+    random_exploration_beta,
+    rkhs_beta,
+)
 
 __all__ = [
     "Cost",
@@ -84,11 +92,17 @@ __all__ = [
     "drbo_kde",
     "drbo_mmd",
     "gp_ucb",
+    "heteroscedastic_beta",
+    "information_gain",
+    "information_of_readings",
     "lacing_mask",
+    "learnt_context_beta",
     "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
+    "random_exploration_beta",
     "risk_bound",
     "risk_kde",
+    "rkhs_beta",
     "sbo_kde",
     "select_lacing_value",
     "select_value",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Literal, get_args
 
+import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import UserInputWarning
@@ -262,6 +263,19 @@ def _ascending(
     return lowest, order, weights, weights.cumsum(dim=-1), total
 
 
+def _index_of_kth(values: Tensor, k: int) -> Tensor:
+    r"""The index of the k-th lowest value of each row, k from 0; on a CPU the first of equal ones.
+
+    On a CPU `torch.kthvalue` takes quadratic time where rows are monotone, as they are for a smooth
+    outcome of an ordered W. NumPy's selection stays linear, but which of several equal values it
+    finds depends on the processor, so only its value is used.
+    """
+    if values.device.type != "cpu" or not may_look(values):
+        return values.kthvalue(k + 1).indices
+    kth = np.partition(values.detach().numpy(), k, axis=-1)[..., k]
+    return (values == torch.as_tensor(kth).unsqueeze(-1)).to(torch.uint8).argmax(dim=-1)
+
+
 @dataclass(frozen=True)
 class Expectation(RiskMeasure):
     r"""The mean, neutral to risk: `risk = sum_j weights_j values_j`."""
@@ -332,7 +346,7 @@ class ValueAtRisk(PickingRiskMeasure):
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
         place = once((*_name(weights), self), weights, lambda: self._place(weights))
         if place is not None and place >= 0:
-            return values.kthvalue(place + 1).indices
+            return _index_of_kth(values, place)
         _, order, _, cumulative, total = _ascending(values, weights, self.risk_level)
         return order.gather(-1, self._below(cumulative, total, weights.dtype)).squeeze(-1)
 

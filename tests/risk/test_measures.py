@@ -1,6 +1,7 @@
 r"""Risk measures of weighted values."""
 
 import itertools
+import math
 import random
 import warnings
 from itertools import product
@@ -25,6 +26,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.risk.measures import _warn_of_alpha
+from botorch_risk.steady import steady
 from tests.calls import called, first_call
 from tests.public_objects import hints_of, public_objects
 
@@ -52,6 +54,43 @@ def test_value_at_risk_on_the_boundary_of_atoms(n_w: int, dtype: torch.dtype) ->
         assert ValueAtRisk(k / n_w, strict=True)(values, weights) == k
         theirs = VaR(alpha=(n_w - k) / n_w, n_w=n_w)(values.unsqueeze(-1))
         assert theirs.item() == k
+
+
+@pytest.mark.parametrize("n_w", [2, 50, 999])
+@pytest.mark.parametrize("shape", ["ascending", "descending", "equal", "waves", "steps"])
+def test_the_value_at_risk_of_ordered_values_is_the_first_of_equal_ones(
+    n_w: int, shape: str
+) -> None:
+    r"""In a `steady` block, where the place of the risk is known: against a sort of each row."""
+    line = torch.linspace(0, 1, n_w, dtype=torch.double)
+    row = {
+        "ascending": line, "descending": -line, "equal": 0 * line,
+        "waves": (9 * line).sin(), "steps": (7 * line).floor(),
+    }[shape]  # fmt: skip
+    values = torch.stack([row, row.flip(0), 2 * row + 1]).requires_grad_()
+    weights = torch.full((n_w,), 1 / n_w, dtype=torch.double)
+    for level in (0.1, 0.5, 0.9):
+        with steady():
+            risk, index = ValueAtRisk(level).pick(values, weights)
+            (gradient,) = torch.autograd.grad(ValueAtRisk(level)(values, weights).sum(), values)
+        for one, rows in enumerate(values.detach().numpy()):
+            expected = np.sort(rows)[math.ceil(level * n_w - 1e-9) - 1]
+            first = int(np.flatnonzero(rows == expected)[0])
+            assert risk[one].item() == expected
+            assert index[one].item() == first
+            assert gradient[one].nonzero().flatten().tolist() == [first]
+
+
+def test_no_selection_on_a_cpu_is_quadratic(monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""`torch.kthvalue` is, where rows are monotone."""
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("Expected no `kthvalue` on a CPU.")
+
+    monkeypatch.setattr(Tensor, "kthvalue", refuse)
+    values = torch.arange(1000, dtype=torch.double).flip(0)
+    with steady():
+        assert ValueAtRisk(0.25)(values, torch.full((1000,), 1e-3, dtype=torch.double)) == 249.0
 
 
 def test_value_at_risk_ignores_points_of_weight_zero_at_both_ends() -> None:
