@@ -14,7 +14,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_tensor, check_counts, check_nonnegative
-from botorch_risk.fit.fewer_points import begun_on_fewer_points
+from botorch_risk.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
@@ -92,7 +92,7 @@ def fit_exact_gp(
 
     On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
     intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
-    fit with `observed` starts on all points.
+    fit with `observed` starts on all points. No fit ends below the model's current values.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -256,14 +256,18 @@ def _fit_parts(
     generators = _generators(parts, num_restarts, seeds)
     starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
 
+    # The rows that count are not the same in all replicates if some are masked.
+    if observed is not None or not sizes_of_first_fits(parts.X):
+        return maximize(objective, starts.of, previous, options)
+
     def begun(chosen: ndarray) -> Starts:
-        if observed is not None:  # the rows that count are not the same in all replicates
-            return starts.of(chosen)
         return begun_on_fewer_points(
             parts, objective.units, starts.of(chosen), lambda f, x: minimize(f, x, options)
         )
 
-    return maximize(objective, begun, previous, options)
+    count = len(objective.num_observed)
+    own = Starts(starts.theta[:count], starts.rows[:count], count)
+    return maximize(objective, begun, previous, options, own=own)
 
 
 def maximize(
@@ -272,17 +276,20 @@ def maximize(
     previous: Optimum | None,
     options: Mapping[str, Any],
     compete: bool | ndarray = True,
+    own: Starts | None = None,
 ) -> FitResult:
     r"""Maximise an objective from its starts, or from the end of the previous fit.
 
     `starts` makes the starts for the masked replicates. Replicates without competing explanations
-    (`compete`, a mask `R`) use them more rarely.
+    (`compete`, a mask `R`) use them more rarely. A cold fit does not end below `own`, one start for
+    each replicate.
     """
     if previous is None:
         begun = starts(np.ones(len(objective.num_observed), dtype=bool))
-        return _collect(
-            objective, minimize(objective, begun, options), begun.rows, objective.num_observed
-        )
+        minima, rows = minimize(objective, begun, options), begun.rows
+        if own is not None:
+            minima, rows = no_worse_than(own, objective, minima, rows, options)
+        return _collect(objective, minima, rows, objective.num_observed)
     warm_start = warm_starts(objective, previous)
     due = is_due(objective, previous, compete)
     begun = warm_start.followed_by(starts(due)) if due.any() else warm_start
@@ -300,6 +307,24 @@ def maximize(
         minima, rows = minima.of(order), rows[order]
     fresh_at = np.where(due | late, objective.num_observed, previous.fresh_at.cpu().numpy())
     return _collect(objective, minima, rows, fresh_at)
+
+
+def no_worse_than(
+    own: Starts, objective: FitObjective, minima: Minima, rows: ndarray, options: Mapping[str, Any]
+) -> tuple[Minima, ndarray]:
+    r"""Add the minima from those starts that are lower than every minimum of their replicate."""
+    count = len(objective.num_observed)
+    lowest = np.full(count, np.inf)
+    np.minimum.at(lowest, rows % count, np.nan_to_num(minima.value, nan=np.inf))
+    with steady():
+        values, _ = objective(own.theta, own.rows)
+    lower = values < lowest  # False for NaN
+    if not lower.any():
+        return minima, rows
+    further = own.of(lower)
+    further = further._replace(rows=(rows[-1] // count + 1) * count + further.rows)
+    minima = minima.joined(minimize(objective, further, options))
+    return minima, np.concatenate([rows, further.rows])
 
 
 @steady()

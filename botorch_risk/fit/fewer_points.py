@@ -33,6 +33,10 @@ SAME = 0.1
 # How much larger a noise may be than the variance between neighbours, whose standard error is 6 %
 # with 800 points.
 DOUBTFUL = 1.1
+# A noise whose logarithm is this near its lower bound is as good as 0. On few points it often is
+# where all points have more: repeats and close neighbours, which tell the noise, are rare in a
+# part. An ascent on all points does not leave such an end, since little noise makes steep walls.
+NO_NOISE = math.log(10.0)
 # Rows of a matrix of distances.
 _ROWS = 64
 
@@ -55,6 +59,9 @@ def begun_on_fewer_points(
         starts = distinct(starts, minima)
         if doubtful.any():
             starts = starts.followed_by(first.of(doubtful))
+        unknown = with_noise_of_the_start(objective, starts, first)
+        if unknown is not None:
+            starts = starts.followed_by(unknown)
     return starts
 
 
@@ -119,6 +126,22 @@ def distinct(starts: Starts, minima: Minima) -> Starts:
             near[row] = False
             kept &= ~near
     return starts._replace(theta=minima.x[kept], rows=starts.rows[kept], metric=minima.metric[kept])
+
+
+def with_noise_of_the_start(
+    objective: MarginalLikelihoodObjective, starts: Starts, first: Starts
+) -> Starts | None:
+    r"""Copies of the starts without noise, with the noise of the first start; None if none is."""
+    lower, _ = objective.bounds(starts.rows)  # minus infinity where there is no bound
+    for one, slice_ in zip(objective.moved, objective.slices, strict=True):
+        if one.name == "noise":
+            near = (starts.theta[:, slice_] - lower[:, slice_] <= NO_NOISE).all(axis=1)
+            if near.any():
+                theta = starts.theta[near]
+                replicates = starts.rows[near] % starts.num_replicates
+                theta[:, slice_] = first.theta[replicates, slice_]
+                return Starts(theta, starts.rows[near], starts.num_replicates)
+    return None
 
 
 def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:

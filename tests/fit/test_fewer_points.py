@@ -19,12 +19,13 @@ from botorch_risk.fit.fewer_points import (
     sizes_of_first_fits,
     takes_function_for_noise,
     variance_between_neighbours,
+    with_noise_of_the_start,
 )
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.fit.starts import Starts
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
-from tests.fit.examples import constant_mean, data, scaled_matern
+from tests.fit.examples import constant_mean, data, objective, scaled_matern
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
 
@@ -172,6 +173,43 @@ def test_a_function_that_moves_fast_between_a_few_points_is_found() -> None:
         patch.setattr(fewer_points, "DOUBTFUL", math.inf)
         trusting = fit_exact_gp(scaled_matern(X, Y))
     assert trusting.objective < expected.objective - 0.3
+
+
+@pytest.mark.usefixtures("smaller")
+@pytest.mark.parametrize("n", [8, 60, N])
+def test_no_fit_ends_below_its_start(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""From the optimum of all points, a part of which looks like noise, and from the defaults."""
+    X = data(2, n=n)[0]
+    Y = (torch.tensor([[[40.0]], [[5.0]]]) * X).sin().sum(dim=-1, keepdim=True)
+    monkeypatch.setattr(fewer_points, "DOUBTFUL", math.inf)
+    best = scaled_matern(X, Y)
+    reached = at_once(best).objective
+    for begin in (best, scaled_matern(X, Y)):
+        before = objective(begin)
+        found = fit_exact_gp(begin)
+        assert (found.objective >= before - 1e-9).all()
+        torch.testing.assert_close(found.objective, objective(begin), rtol=0, atol=1e-9)
+    if n == N:  # the default start alone is led astray by 150 points
+        assert found.objective[0] < reached[0] - 0.3
+
+
+def test_an_end_without_noise_is_also_tried_with_the_noise_of_the_start() -> None:
+    model = scaled_matern(*data(3)).train()
+    loss = MarginalLikelihoodObjective(read_exact_gp(model))
+    names = [one.name for one in loss.moved]
+    noise = loss.slices[names.index("noise")].start
+    lower = loss.bounds(np.arange(3))[0][0, noise]
+    first = Starts(np.full((3, loss.num_parameters), 0.5), np.arange(3), 3)
+    # Rows of replicates 0, 1, 2 and 0: on the bound, far above it, just above it, far above it.
+    theta = np.zeros((4, loss.num_parameters))
+    theta[:, noise] = lower + np.array([0.0, 5.0, 1.0, 5.0])
+    found = with_noise_of_the_start(loss, Starts(theta, np.arange(4), 3), first)
+    assert found is not None
+    assert found.rows.tolist() == [0, 2]
+    assert found.theta[:, noise].tolist() == [0.5, 0.5]
+    assert not np.delete(found.theta, noise, axis=1).any()
+    far = Starts(theta[1:2], np.arange(1, 2), 3)
+    assert with_noise_of_the_start(loss, far, first) is None
 
 
 @pytest.mark.usefixtures("smaller")

@@ -12,7 +12,9 @@ from botorch_risk_bench.problems import PortfolioOptimization, ValueAtRiskPortfo
 from build import ProjectBuilder
 from torch.quasirandom import SobolEngine
 
+from bench.reproduction.portfolio import surrogate
 from botorch_risk.environments import ContinuousEnvironment
+from botorch_risk.fit import fit_exact_gp
 from tests.test_functions.cases import portfolio_tables
 
 distributions = pytest.mark.parametrize("distribution", ["uniform", "normal"])
@@ -127,3 +129,13 @@ def test_value_at_risk_is_an_order_statistic_of_the_grid(portfolio_table):
     assert (values <= best).all()
     near = (problem.optimal_decision + 0.02 * (X - 0.5)).clamp(0, 1)
     assert (problem.objective(near) <= best + 1e-6).all()
+
+
+@pytest.mark.slow
+def test_a_fit_reaches_the_stored_hyperparameters_from_afar_and_keeps_them() -> None:
+    r"""1,024 back-tests, which 400 of them lead astray: to a posterior without noise."""
+    model = surrogate.build()
+    stored = surrogate.set_to_stored(model)
+    assert stored == pytest.approx(-0.2783776, abs=1e-6)
+    for begin in (model, surrogate.build()):
+        assert fit_exact_gp(begin).objective.item() == pytest.approx(stored, abs=1e-9)
