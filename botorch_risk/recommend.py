@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import torch
-from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition import (
+    AcquisitionFunction,
+    AnalyticAcquisitionFunction,
+    MCAcquisitionFunction,
+)
+from botorch.acquisition.multi_objective.base import (
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.model import ModelList
 from torch import Tensor
@@ -167,16 +175,27 @@ def _values_of_mean(model: Any, X: Tensor, posterior_transform: Any) -> Tensor:
     return mean
 
 
+# Others, such as a wrapper or a user's own, need not be about the objective that they hold.
+_OF_AN_OBJECTIVE = (
+    AnalyticAcquisitionFunction,
+    MCAcquisitionFunction,
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
+
+
 def as_bound(bound: Any) -> ConfidenceBound:
     r"""A confidence bound unchanged; for a BoTorch acquisition function, its objective."""
     if isinstance(bound, ConfidenceBound):
         return bound
-    is_ours = type(bound).__module__.startswith("botorch_risk.")
-    if isinstance(bound, AcquisitionFunction) and not is_ours:
+    if isinstance(bound, _OF_AN_OBJECTIVE):
         return ObjectiveOfMean(bound)
+    needed = ("check_points", "lower", "mean")
+    missing = [f"`{name}`" for name in needed if not callable(getattr(bound, name, None))]
     raise TypeError(
-        "Expected `bound` to be a confidence bound, such as a `RiskUpperConfidenceBound`, or an "
-        f"acquisition function of BoTorch. Got {type(bound).__name__}."
+        "Expected `bound` to be a confidence bound with the methods `check_points`, `lower` and "
+        "`mean`, such as a `RiskUpperConfidenceBound`, or an analytic or Monte-Carlo acquisition "
+        f"function of BoTorch. Got {type(bound).__name__} without {', '.join(missing)}."
     )
 
 
@@ -214,10 +233,11 @@ def recommend(
     confidence: `recommend_everywhere` does not need them.
 
     Args:
-        bound: The confidence bound of the final model. Or a BoTorch acquisition function, on
-            `robust(...)` or on any model, for the rule `"posterior_mean"`: its objective is then
-            evaluated at the posterior mean, which for `robust` is the risk of the posterior mean.
-            Candidates and improvements are ignored.
+        bound: The confidence bound of the final model. Or an analytic or Monte-Carlo acquisition
+            function of BoTorch, on `robust(...)` or on any model, for the rule `"posterior_mean"`:
+            its objective is then evaluated at the posterior mean, which for `robust` is the risk of
+            the posterior mean. Candidates and improvements are ignored. In place of an entropy
+            search, pass `PosteriorMean(model)`.
         X: `batch_shape x n x d` points to choose from, usually the evaluated ones; decisions
             without w for a risk of the environment.
         rule: The reporting rule.

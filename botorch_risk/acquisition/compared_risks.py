@@ -19,7 +19,7 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map
 from botorch_risk.arguments import as_floating, check_even
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
-from botorch_risk.environments.environment import inputs_at
+from botorch_risk.environments.environment import inputs_at, inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
@@ -60,7 +60,8 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         X_compared: Decisions, `batch_shape x P x d_x`, P >= 2.
         w_is_chosen: Whether w can be chosen with a decision.
         num_samples: Antithetic samples for the expected risks, an even number.
-        X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
+        X_pending: `batch_shape x n' x d_x` decisions under evaluation, as in
+            `RiskUpperConfidenceBound`, or `n' x d` with their w.
 
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
@@ -120,11 +121,10 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         )
 
     def _readings(self, X: Tensor) -> Tensor:
-        r"""Pending readings as inputs of the model: with their own w, or with its average."""
+        r"""Pending readings as inputs of the model, with their own w if they have it."""
         if X.shape[-1] != self.X_compared.shape[-1]:
             return X
-        inputs, weights = self.environment.expand(X)
-        return (inputs * weights.unsqueeze(-1)).sum(dim=-2)
+        return inputs_of_readings(self.environment, X)
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""

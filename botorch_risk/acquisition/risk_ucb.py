@@ -21,7 +21,7 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
-from botorch_risk.environments.environment import inputs_at
+from botorch_risk.environments.environment import inputs_at, inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
@@ -122,7 +122,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 (BoTorch's weight of -1: the outcome is minimised, and low risk is a small
                 upper tail of it).
             X_pending: `batch_shape x n' x d_x` decisions under evaluation. The model is
-                conditioned on its own mean at each, at the environment's average.
+                conditioned on its own mean at each, at eight values of w at equal steps of
+                probability; at each value of the support if W has categories.
             optimism: The score of `evaluate` and `forward`. `"of_risk"`: `upper`, an upper bound of
                 the risk. `"of_values"`: the risk of the pointwise upper bounds, which is no bound
                 of the risk if the measure is not monotone; for approximations of a monotone one,
@@ -155,16 +156,12 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         super()._follow_the_state()
 
     def _condition(self, X_pending: Tensor | None) -> tuple[EnvironmentMarginals, JointBounds]:
-        r"""Moments of the model given its own mean at pending decisions, averaged over W.
-
-        And the bounds at single inputs.
-        """
+        r"""Moments of the model given its own mean at pending decisions, and bounds at inputs."""
         model = self.model
         if X_pending is not None:
-            inputs, weights = self.environment.expand(X_pending)
+            inputs = inputs_of_readings(self.environment, X_pending)
             check_made_inputs(self._widths, inputs.shape[-1])
-            average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
-            model = condition_on_mean(model, average)
+            model = condition_on_mean(model, inputs)
         marginals = marginals_of(model, self.environment, self.posterior_transform)
         return marginals, JointBounds([marginals.predictor])
 

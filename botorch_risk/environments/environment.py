@@ -263,6 +263,36 @@ def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
     return inputs.gather(-2, rows).squeeze(-2)
 
 
+# Of a decision under evaluation whose w is not known yet.
+_NUM_READINGS = 8
+
+
+def inputs_of_readings(environment: Environment, X: Tensor) -> Tensor:
+    r"""Inputs at which decisions are read while their w is not known, `batch_shape x n' x d`.
+
+    Eight values of the support stand for w, at equal steps of probability. Their average would do
+    for none: it need not be in the support, and of codes it means nothing. A distribution with
+    categories, which have no order to step through, is read at each value of its support.
+
+    Args:
+        environment: The distribution of W.
+        X: Decisions, `batch_shape x m x d_x`.
+    """
+    inputs, weights = environment.expand(X)  # batch_shape x m x n_w x d
+    shares, n_w = weights.expand(inputs.shape[:-1]), inputs.shape[-2]
+    if not environment.categories:
+        steps = torch.arange(_NUM_READINGS, dtype=torch.double, device=inputs.device)
+        steps = (steps + 0.5).unsqueeze(-1) / _NUM_READINGS
+        return choose(inputs, shares, steps).flatten(-3, -2)
+    # In a batch, the most probable value stands in for those that one replicate does not have.
+    index = torch.arange(n_w, device=inputs.device)
+    index = index.where(shares > 0, shares.argmax(dim=-1, keepdim=True))
+    if weights.dim() <= 2:
+        index = index[..., (weights > 0).reshape(-1, n_w).any(dim=0)]
+    rows = index.unsqueeze(-1).expand(*index.shape, inputs.shape[-1])
+    return inputs.gather(-2, rows).flatten(-3, -2)
+
+
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
     r"""The points whose share of the unit interval holds the uniform numbers.
 

@@ -1,6 +1,6 @@
 r"""BoTorch's default model, for outcomes of any scale."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,7 +70,9 @@ def _built_on_host(
     return model
 
 
-def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms.InputTransform:
+def one_hot_inputs(
+    bounds: Tensor, categories: Sequence[int] | Mapping[int, Sequence[float]] = ()
+) -> transforms.InputTransform:
     r"""An input transform to the unit cube, with one column for each value of a category.
 
     A category is coded by whole numbers, which a kernel would mistake for an order. One-hot columns
@@ -80,7 +82,8 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms
 
     Args:
         bounds: The lower and the upper bounds of the columns, `2 x d`.
-        categories: The columns of categories, whose values are the whole numbers of their bounds.
+        categories: The columns of categories, whose values are the whole numbers of their bounds;
+            or a dictionary from the columns to their values.
 
     Returns:
         BoTorch's `Normalize`, after `NumericToCategoricalEncoding` if there are categories.
@@ -100,15 +103,11 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms
         raise InputDataError(f"Expected categories among {d} columns. Got {missing}.")
     if not categories:
         return transforms.Normalize(bounds.shape[-1], bounds=bounds)
-    values: dict[int, Tensor] = {}
-    for column in categories:
-        lower, upper = bounds[:, column]
-        if lower >= upper or (bounds[:, column] % 1 != 0).any():
-            raise InputDataError(
-                f"Expected whole bounds of the category in column {column}, the lower one below. "
-                f"Got {bounds[:, column].tolist()}."
-            )
-        values[column % bounds.shape[-1]] = torch.arange(int(lower), int(upper) + 1)
+    named = categories if isinstance(categories, Mapping) else {}
+    values = {
+        column % d: torch.tensor(named[column]) if named else _whole_numbers(bounds, column)
+        for column in categories
+    }
     encoding = transforms.NumericToCategoricalEncoding(
         dim=bounds.shape[-1],
         categorical_features={column: len(each) for column, each in sorted(values.items())},
@@ -123,6 +122,17 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms
     return transforms.ChainedInputTransform(
         one_hot=encoding, unit=transforms.Normalize(box.shape[-1], bounds=box)
     )
+
+
+def _whole_numbers(bounds: Tensor, column: int) -> Tensor:
+    r"""The values of a category whose bounds are its smallest and its largest code."""
+    lower, upper = bounds[:, column]
+    if lower >= upper or (bounds[:, column] % 1 != 0).any():
+        raise InputDataError(
+            f"Expected whole bounds of the category in column {column}, the lower one below. "
+            f"Got {bounds[:, column].tolist()}."
+        )
+    return torch.arange(int(lower), int(upper) + 1)
 
 
 def _one_hot(codes: Tensor, values: Tensor) -> Tensor:

@@ -49,9 +49,9 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         score(x) = max_k max_a log( E[max(V_k(a) - V_k(b), 0)] / (moving_cost + k reading_cost) )
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
 
-    b is the measured point with the largest posterior mean now, and a is x or another measured
-    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of that over
-    all points. Means and noise both learn from readings, by updates of rank one:
+    b is the measured or pending point with the largest posterior mean now, and a is x or another of
+    them: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of that over all
+    points. Means and noise both learn from readings, by updates of rank one:
 
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
@@ -69,7 +69,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         moving_cost: The cost of starting at a new point, >= 0.
         returning_cost: The cost of returning to a measured point, >= 0.
         reading_cost: The cost of a reading, > 0.
-        num_compared: The number of measured points that may become the best one.
+        num_compared: The number of measured and pending points that may become the best one.
         X_pending: `batch_shape x n' x d` points under evaluation.
 
     Raises:
@@ -123,7 +123,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         keep_unregistered(self, "_states", [each.current_cache().state for each in processes])
         if X_pending is not None:
             model = model.condition_on_pending(X_pending)
-        return RankOneGain.of(model, self.risk_aversion, self.num_compared)
+        return RankOneGain.of(model, self.risk_aversion, self.num_compared, X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`.

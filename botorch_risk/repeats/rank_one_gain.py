@@ -38,7 +38,7 @@ _REACH, _HALF_WIDTH, _FINENESS = 16, 3, 10
 
 @dataclass(frozen=True)
 class RankOneGain:
-    r"""The processes of mean and log noise, and the measured points that may become the best.
+    r"""The processes of mean and log noise, and the points that may become the best.
 
     The formulas are in `LogRiskAverseKnowledgeGradient`.
 
@@ -62,17 +62,34 @@ class RankOneGain:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: Any, risk_aversion: float, num_compared: int) -> RankOneGain:
-        r"""Compare the best measured point and those with the best chances."""
+    def of(
+        cls, model: Any, risk_aversion: float, num_compared: int, X_pending: Tensor | None = None
+    ) -> RankOneGain:
+        r"""Compare the best measured or pending point and those with the best chances.
+
+        A pending point may be recommended once it is measured. If it were not compared, readings
+        next to it would gain over the measured points what the pending ones gain already.
+
+        Args:
+            model: The mean-variance model, conditioned on the pending points.
+            risk_aversion: The weight of the variance.
+            num_compared: The number of compared points.
+            X_pending: `batch_shape x n' x d`, or `n' x d` for all of the batch.
+        """
         mean, noise = (
             ConditionedProcess.of(PriorProcess(each.model, each, each.current_cache()))
             for each in (model.mean_marginals, model.noise.marginals)
         )
-        f, g = mean.at(model.train_X), noise.at(model.train_X)
+        points, observed = model.train_X, model.train_counts.squeeze(-1) > 0
+        if X_pending is not None:
+            pending = X_pending.to(points).expand(*points.shape[:-2], *X_pending.shape[-2:])
+            points = torch.cat([points, pending], dim=-2)
+            observed = torch.cat([observed, torch.ones_like(pending[..., 0]).bool()], dim=-1)
+        f, g = mean.at(points), noise.at(points)
         level = (g.mean + g.variance / 2).exp()
         value = f.mean - risk_aversion * model.noise.limits.apply(level)
         spread = f.variance + (risk_aversion * level).square() * g.variance.expm1()
-        observed = model.train_counts.reshape(value.shape) > 0
+        observed = observed.reshape(value.shape)
         value = value.masked_fill(~observed, -torch.inf)
         chance = (value + spread.sqrt()).masked_fill(~observed, -torch.inf)
         best = value.argmax(dim=-1, keepdim=True)

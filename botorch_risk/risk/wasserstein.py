@@ -2,7 +2,7 @@ r"""The smallest expectation over a Wasserstein ball of distributions on the poi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -243,9 +243,15 @@ class _Plan:
         )
 
 
-def euclidean(v: Tensor, w: Tensor) -> Tensor:
-    r"""The Euclidean distances of two sets of points, `n x d_w` and `n' x d_w`."""
-    return (v.unsqueeze(-2) - w.unsqueeze(-3)).norm(dim=-1)
+def euclidean(v: Tensor, w: Tensor, categories: Sequence[int] = ()) -> Tensor:
+    r"""The Euclidean distances of two sets of points, `n x d_w` and `n' x d_w`.
+
+    In columns of `categories`, whose codes have no distance, different values are 1 apart.
+    """
+    apart = v.unsqueeze(-2) - w.unsqueeze(-3)
+    for column in categories:
+        apart[..., column] = (apart[..., column] != 0).to(apart)
+    return apart.norm(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -261,7 +267,8 @@ class WassersteinBall(Ball):
     Args:
         radius: The largest mean distance.
         metric: A function of two `n_w x d_w` tensors that returns their `n_w x n_w` distances;
-            default: `euclidean`. With several columns of different units, scale them here.
+            default: `euclidean`, in which two categories of W are 1 apart. With several columns of
+            different units, scale them here.
 
     Raises:
         ValueError: If the radius is negative or not finite.
@@ -288,7 +295,7 @@ class WassersteinBall(Ball):
                 negative or not finite, or not 0 on the diagonal.
         """
         points = environment.points.detach().double()
-        if self.metric is euclidean and points.shape[-1] == 1:
+        if self.metric is euclidean and points.shape[-1] == 1 and not _categories(environment):
             return replace(self, _plans=_Line.of(without_copies(points).squeeze(-1)))
         return replace(self, _plans=_Pairs(without_copies(distances_of(self.metric, environment))))
 
@@ -378,7 +385,14 @@ class WassersteinRegularization(RiskMeasure):
 def distances_of(metric: Metric, environment: Any) -> Tensor:
     r"""The distances of an environment's points, checked and in float64."""
     points = environment.points.detach().double()
+    if metric is euclidean:
+        return _checked(euclidean(points, points, _categories(environment)))
     return _checked(torch.as_tensor(metric(points, points)))
+
+
+def _categories(environment: Any) -> tuple[int, ...]:
+    r"""The columns of W without an order; none of a distribution that is no `Environment`."""
+    return getattr(environment, "categories", ())
 
 
 def _checked(distances: Tensor) -> Tensor:

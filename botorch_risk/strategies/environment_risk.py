@@ -25,7 +25,7 @@ from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_ev
 from botorch_risk.seeding import derive_seed
 from botorch_risk.stopping import regret_samples
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.finite_domain import FiniteDomain
+from botorch_risk.strategies.finite_domain import FiniteDomain, codes_of
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.prediction import (
     Interval,
@@ -161,10 +161,13 @@ class EnvironmentRisk(Method):
         rows, Y = view.history.means_of(outcome)
         X, bounds = view.space.inputs(rows), input_range(view.space)
         d_x = view.space.bounds.shape[-1]
-        of_w = () if view.space.is_learnt else view.space.environment.categories
-        categories = [*view.space.box.categories, *(d_x + column for column in of_w)]
+        categories = view.space.box.cat_dims
         if not self.uses_w:
-            X, bounds, categories = X[..., :d_x], bounds[..., :d_x], view.space.box.categories
+            X, bounds = X[..., :d_x], bounds[..., :d_x]
+        elif not view.space.is_learnt and view.space.environment.categories:
+            environment = view.space.environment
+            of_w = codes_of(environment.points, environment.categories)
+            categories |= {d_x + column: values for column, values in of_w.items()}
         if row is not None:
             X, Y = X[row], Y[row]
         transform = one_hot_inputs(bounds, categories)

@@ -86,6 +86,11 @@ class FiniteDomain:
         r"""The columns that cannot be moved by a little."""
         return list(self.categories)
 
+    @property
+    def cat_dims(self) -> dict[int, list[float]]:
+        r"""The values of the categories."""
+        return codes_of(self.domain, self.categories)
+
     @cached_property
     def bounds(self) -> Tensor:
         r"""The smallest box round the domain, `2 x d`."""
@@ -142,6 +147,16 @@ class FiniteDomain:
         r"""Points within the smallest box round the domain; they need not be points of it."""
         check_columns(X, self.num_columns)
         return self.checked(X)
+
+
+def codes_of(points: Tensor, columns: Sequence[int]) -> dict[int, list[float]]:
+    r"""The codes in columns of `points: ... x d` in the order of their first rows, two or more.
+
+    So the same rows make the same one-hot columns whatever their codes are called.
+    """
+    listed = {column: points[..., column].flatten().tolist() for column in columns}
+    codes = {column: list(dict.fromkeys(each)) for column, each in listed.items()}
+    return {c: each if len(each) > 1 else [each[0], each[0] + 1] for c, each in codes.items()}
 
 
 def maximize_between(

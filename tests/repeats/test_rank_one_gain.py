@@ -15,20 +15,25 @@ DATA = repeated_data()
 
 
 def _gains_by_fantasies(
-    model: MeanVarianceGP, x: torch.Tensor, k: int, aversion: float, variances: torch.Tensor
+    model: MeanVarianceGP,
+    known: torch.Tensor,
+    x: torch.Tensor,
+    k: int,
+    aversion: float,
+    variances: torch.Tensor,
 ) -> torch.Tensor:
     r"""E max(V_k(a) - V_k(b), 0) of each a, over models that are conditioned on k readings at x.
 
-    The fantasies are a grid of quantiles of both outcomes; `variances` makes a sample variance of a
-    quantile of the log noise.
+    `known` are the points that may be recommended without them. The fantasies are a grid of
+    quantiles of both outcomes; `variances` makes a sample variance of a quantile of the log noise.
     """
 
     def value(each: MeanVarianceGP, points: torch.Tensor) -> torch.Tensor:
         noise = each.predicted_noise(points).squeeze(-1)
         return each.mean_marginals(points).mean - aversion * noise
 
-    points = torch.cat([model.train_X, x])
-    b = value(model, model.train_X).argmax()
+    points = torch.cat([known, x])
+    b = value(model, known).argmax()
     deviation = (model.mean_marginals(x).variance + model.noise_of_means(x, k).squeeze()).sqrt()
     steps = torch.linspace(-6, 6, 121, dtype=torch.double)
     weights = torch.from_numpy(norm.pdf(steps)) / norm.pdf(steps).sum()
@@ -49,19 +54,26 @@ def _gains_by_fantasies(
     return total
 
 
+@pytest.mark.parametrize("pending", [[], [[0.35, 0.45], [0.9, 0.2]]])
 @pytest.mark.parametrize("k", [3, pytest.param(8, marks=pytest.mark.slow)])
-def test_gain_is_that_of_models_conditioned_on_the_readings(k: int) -> None:
+def test_gain_is_that_of_models_conditioned_on_the_readings(
+    k: int, pending: list[list[float]]
+) -> None:
     model = mean_variance_gp(DATA).eval()
-    x = torch.tensor([[0.35, 0.6]], dtype=torch.double)
+    X_pending = torch.tensor(pending, dtype=torch.double).reshape(-1, 2)
+    x = torch.tensor([[0.15, 0.55]], dtype=torch.double)
+    acqf = LogRiskAverseKnowledgeGradient(
+        model, 0.7, [k], 1.5, reading_cost=2.0, num_compared=11, X_pending=X_pending
+    )
+    known = torch.cat([model.train_X, X_pending])
+    if pending:
+        model = model.condition_on_pending(X_pending)
     half = torch.tensor((k - 1) / 2, dtype=torch.double)
     mean, variance = (part.squeeze() for part in model.noise.marginals(x))
     spread = (variance + torch.polygamma(1, half)).sqrt()
     logs = mean + spread * torch.linspace(-6, 6, 121, dtype=torch.double)
     variances = (logs + half.digamma() - half.log()).exp()
-    expected = _gains_by_fantasies(model, x, k, 0.7, variances).max()
-    acqf = LogRiskAverseKnowledgeGradient(
-        model, 0.7, num_repeats=[k], moving_cost=1.5, reading_cost=2.0, num_compared=9
-    )
+    expected = _gains_by_fantasies(model, known, x, k, 0.7, variances).max()
     found = acqf.evaluate(x).squeeze()
     assert found.item() == pytest.approx(math.log(expected / (1.5 + 2 * k)), abs=2e-3)
 

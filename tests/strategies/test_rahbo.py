@@ -187,6 +187,19 @@ def test_the_second_point_of_a_batch_gains_most_once_the_first_is_pending() -> N
     assert (acqf.evaluate(second).squeeze(-1) >= best - 1e-4).all()
 
 
+def test_a_batch_by_the_knowledge_gradient_is_four_experiments() -> None:
+    r"""Pending points are compared: otherwise a point beside one would gain the same again."""
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+    options = {"num_repeats": 4, "risk_aversion": 0.3, "num_initial": 12, "batch_size": 4}
+    strategy = risk_averse_kg(bounds, [0, 1, 2, 3], num_restarts=4, raw_samples=64, **options)
+    X = strategy.ask().unsqueeze(-2)
+    mean = -4 * (X - torch.tensor([0.5, 0.4]).double()).square().sum(dim=-1, keepdim=True)
+    noise = torch.randn(4, 12, 4, 1, generator=torch.Generator().manual_seed(0)).double()
+    strategy.tell(X.squeeze(-2), mean + (0.05 + 0.2 * (X[..., :1] > 0.6)) * noise)
+    nearest = [torch.pdist(batch).min().item() for batch in strategy.ask()]
+    assert min(nearest) > 0.02, nearest  # 1e-4 if pending points were not compared
+
+
 @pytest.mark.parametrize(
     "options", [{"known_noise": torch.ones_like}, {"variance_link": "identity"}]
 )

@@ -65,12 +65,12 @@ def covering_cost(
         if excess.max() <= _ROUNDING * target:
             return total
         known = covariance.diagonal().clamp_min(0.0).unsqueeze(-1) + noise  # |D| x K
-        fall = covariance.square().unsqueeze(-1) / known.unsqueeze(-2)  # targets x samples x K
+        fall = covariance.square().unsqueeze(-1) / known  # targets x samples x K, Eq. (18)
         gain = torch.minimum(fall, excess[:, None, None]).sum(dim=0) / cost  # Eq. (3)
         best = int(gain.where(known > 0, 0.0).argmax())
         point, level = divmod(best, noise.shape[-1])
         column = covariance[:, point]
-        covariance = covariance - torch.outer(column, column) / known[point, level]  # Eq. (18)
+        covariance = covariance - torch.outer(column, column) / known[point, level]
         total += float(cost[point, level])
     raise ValueError(
         f"Expected at most {max_samples} samples until all deviations are {deviation}. Got more."

@@ -86,6 +86,60 @@ def test_a_target_that_holds_already_costs_nothing_and_levels_are_chosen_by_cost
     assert covering_cost(covariance, noise[:, 1], one, only, 0.1) == 50.0  # 1 / (1 + n / 0.5)
 
 
+def greedy_cost(
+    covariance: np.ndarray, noise: np.ndarray, cost: np.ndarray, rows: list[int], deviation: float
+) -> float:
+    r"""The cost of greedy samples by Eq. (3), each variance from Eqs. (19) and (20) anew."""
+
+    def variances(samples: list[tuple[int, int]]) -> list[float]:
+        points = [point for point, _ in samples]
+        gram = np.array([[covariance[a, b] for b in points] for a in points])
+        gram += np.diag([noise[sample] for sample in samples])
+        known = [covariance[points, x] @ np.linalg.solve(gram, covariance[points, x]) for x in rows]
+        return [covariance[x, x] - each for x, each in zip(rows, known, strict=True)]
+
+    def above(samples: list[tuple[int, int]]) -> float:
+        return sum(max(variance, deviation**2) for variance in variances(samples))
+
+    every = list(np.ndindex(*noise.shape))
+    samples: list[tuple[int, int]] = []
+    left = [covariance[x, x] for x in rows]
+    while max(left) > deviation**2 * (1 + 1e-12):
+        now = sum(max(variance, deviation**2) for variance in left)
+        gains = [(now - above([*samples, each])) / cost[each] for each in every]
+        samples.append(every[int(np.argmax(gains))])
+        left = variances(samples)
+    return sum(float(cost[each]) for each in samples)
+
+
+def test_one_sample_covers_both_points_of_a_noisy_neighbour() -> None:
+    covariance = torch.tensor([[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 1.0]]).double()
+    noise, cost = torch.tensor([0.001, 10.0, 0.001]), torch.tensor([1.0, 0.5, 1.0])
+    within = torch.tensor([True, True, False])
+    # A sample of point 0 leaves the variances 0.001 / 1.001 and 1 - 0.64 / 1.001 < 0.65^2. It
+    # lowers the sum by 1.155 at a cost of 1, a sample of point 1 by 0.149 at a cost of 0.5.
+    assert covering_cost(covariance, noise, cost, within, deviation=0.65) == 1.0
+    # Then a sample of point 1 leaves it 0.3606 - 0.3606^2 / 10.3606 = 0.348 < 0.595^2.
+    assert covering_cost(covariance, noise, cost, within, deviation=0.595) == 1.5
+
+
+def test_the_cost_is_that_of_greedy_sampling_under_unequal_noise_and_costs() -> None:
+    generator = np.random.default_rng(0)
+    for problem in range(100):
+        size, levels = generator.integers(2, 7), generator.integers(1, 4)
+        X = generator.random((size, 2))
+        covariance = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=-1) / 0.4**2)
+        covariance *= np.outer(*[np.exp(0.5 * generator.normal(size=size))] * 2)
+        noise = np.exp(generator.normal(-2, 1.5, size=(size, levels)))
+        cost = np.exp(generator.normal(size=(size, levels)))
+        within = generator.random(size) < 0.7
+        within[generator.integers(size)] = True
+        deviation = generator.uniform(0.3, 0.9)
+        tensors = (torch.from_numpy(each) for each in (covariance, noise, cost, within))
+        expected = greedy_cost(covariance, noise, cost, list(np.flatnonzero(within)), deviation)
+        assert covering_cost(*tensors, deviation) == pytest.approx(expected, rel=1e-9), problem
+
+
 def by_hand(
     values: np.ndarray, size: int, found: Any, level: float | None, slack: float, epsilon: float
 ) -> None:
