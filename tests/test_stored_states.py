@@ -24,6 +24,7 @@ from botorch_risk_bench.campaigns import (
 )
 
 from botorch_risk.strategies.arguments import from_json
+from botorch_risk.strategies.states import sealed
 from tests.ax.laboratory import play
 from tests.strategies import trajectories
 from tests.strategies.cases import STRATEGIES
@@ -51,7 +52,7 @@ MOVED = {
 def test_a_state_is_taken_up(name: str) -> None:
     stored = TRAJECTORIES[name]["state"]
     strategy = CASES[name].build(trajectories.SEEDS)
-    strategy.load_state_dict(stored)
+    strategy.load_state_dict(sealed(stored))
     assert strategy.state_dict()["history"] == stored["history"]
 
 

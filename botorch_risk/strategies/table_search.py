@@ -1,5 +1,7 @@
 r"""Conditions x contexts: named pairs to try next, and the condition to recommend."""
 
+import math
+import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +15,8 @@ from botorch_risk.environments import DiscreteEnvironment, Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import generators
+from botorch_risk.strategies.arguments import describe, difference
+from botorch_risk.strategies.states import opened, sealed
 from botorch_risk.tables import (
     Factors,
     TableBelief,
@@ -216,45 +220,47 @@ class TableSearch:
 
     def state_dict(self) -> dict[str, Any]:
         r"""The state needed to continue, with the arguments of the search, as JSON."""
-        return {
-            "arguments": self._arguments(),
-            "outcomes": [
-                [pair, [None if y != y else y for y in outcomes]]
-                for pair, outcomes in self._outcomes.items()
-            ],
-            "pending": list(self._pending),
-        }
+        return sealed(
+            {
+                "arguments": self._arguments(),
+                "outcomes": [
+                    [pair, [None if y != y else y for y in outcomes]]
+                    for pair, outcomes in self._outcomes.items()
+                ],
+                "pending": list(self._pending),
+            }
+        )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the `state_dict()` of a search with the same arguments.
 
         Raises:
-            ValueError: If it is not a state, or has other arguments; then nothing is changed.
+            ValueError: If it is not a state, was damaged, has other arguments, or has pairs that
+                are not in the table; then nothing is changed.
         """
-        try:
-            built = dict(state["arguments"])
-            outcomes = {
-                int(pair): [float("nan") if y is None else float(y) for y in each]
-                for pair, each in state["outcomes"]
-            }
-            pending = [int(pair) for pair in state["pending"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError("Expected what `state_dict()` gives. Got something else.") from error
-        own = self._arguments()
-        for name, value in own.items():
-            if built.get(name) != value:
-                raise ValueError(
-                    "Expected the state of a search that was built alike. Got another "
-                    f"`{name}`: {built.get(name)} for {value}."
-                )
-        self._outcomes, self._pending, self._known = outcomes, pending, None
+        content = opened(state, "arguments", "outcomes", "pending")
+        found = difference(self._arguments(), content["arguments"])
+        if found is not None:
+            raise ValueError(f"Expected the state of a search that was built alike. {found}")
+        pending, told = content["pending"], content["outcomes"]
+        if not isinstance(pending, list) or not isinstance(told, list):
+            raise ValueError(f"Expected lists of pairs. Got {reprlib.repr(content)}.")
+        outcomes = [_told(each) for each in told]
+        seen, number = set(), len(self._allowed)
+        for pair in [*(pair for pair, _ in outcomes), *pending]:
+            if type(pair) is not int or not 0 <= pair < number or pair in seen:
+                raise ValueError(f"Expected each pair once, from 0 to {number - 1}. Got {pair!r}.")
+            seen.add(pair)
+        self._outcomes, self._pending, self._known = dict(outcomes), [*pending], None
 
     def _arguments(self) -> dict[str, Any]:
+        # Distances of equal rows differ in their last bits between processors.
+        distances = [each.distances.round(decimals=9) + 0.0 for each in self._factors]
         return {
-            "conditions": [str(name) for name in self.conditions.names],
-            "contexts": [str(name) for name in self.contexts.names],
-            "distances": [round(each.distances.sum().item(), 9) for each in self._factors],
-            "risk_measure": repr(self.risk_measure),
+            "conditions": [_described(name) for name in self.conditions.names],
+            "contexts": [_described(name) for name in self.contexts.names],
+            "distances": describe(distances),
+            "risk_measure": describe(self.risk_measure),
             "weights": self._weights.tolist(),
             "allowed": self._allowed.nonzero().squeeze(-1).tolist(),
             "rule": self.rule,
@@ -314,6 +320,25 @@ class TableSearch:
 
     def _context(self, name: Hashable) -> int:
         return _position(self._context_of, name, "contexts")
+
+
+def _described(name: Hashable) -> Any:
+    r"""A name in terms of JSON; 1 is not "1"."""
+    name = name.item() if isinstance(name, np.generic) else name
+    if isinstance(name, tuple):
+        return [_described(each) for each in name]
+    return name if isinstance(name, str | bool | int | float) else repr(name)
+
+
+def _told(stored: Any) -> tuple[Any, list[float]]:
+    r"""A pair and its readings from a state."""
+    if not isinstance(stored, list) or len(stored) != 2 or not isinstance(stored[1], list):
+        raise ValueError(f"Expected a pair with its outcomes. Got {reprlib.repr(stored)}.")
+    pair, outcomes = stored
+    for each in outcomes:
+        if each is not None and not (type(each) in (int, float) and math.isfinite(each)):
+            raise ValueError(f"Expected finite outcomes of pair {pair}. Got {each!r}.")
+    return pair, [math.nan if each is None else float(each) for each in outcomes]
 
 
 def _position(positions: Mapping[Hashable, int], name: Any, among: str) -> int:

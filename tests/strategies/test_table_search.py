@@ -176,7 +176,7 @@ def test_a_search_resumes_from_json() -> None:
     assert resumed.pending == found.pending
     assert resumed.ranking() == found.ranking()
     assert resumed.ask(4) == found.ask(4)
-    with pytest.raises(ValueError, match=r"built alike. Got another `seed`: 3 for 4"):
+    with pytest.raises(ValueError, match=r"built alike. Expected seed=4. Got seed=3"):
         other.load_state_dict(state)
     assert other.num_outcomes == 0
     with pytest.raises(ValueError, match=r"what `state_dict\(\)` gives"):
