@@ -127,7 +127,7 @@ class TableSearch:
 
         Args:
             pairs: The pairs, from `ask` or as `(condition, context)` by name. They may include
-                pairs that were not asked for and further readings of a pair, which are averaged.
+                pairs that were not asked for and further readings of a pair, each of which counts.
             Y: One outcome each; NaN for a failed experiment, which is not tried again.
 
         Raises:
@@ -274,10 +274,10 @@ class TableSearch:
         return self.conditions, self.contexts
 
     @property
-    def _read(self) -> dict[int, float]:
-        r"""The mean outcome of each pair that has one."""
+    def _read(self) -> dict[int, list[float]]:
+        r"""The readings of each pair that has one."""
         kept = {pair: [y for y in each if y == y] for pair, each in self._outcomes.items()}
-        return {pair: sum(each) / len(each) for pair, each in kept.items() if each}
+        return {pair: each for pair, each in kept.items() if each}
 
     def _fitted(self) -> tuple[TableReadings, Any]:
         read = self._read
@@ -286,9 +286,9 @@ class TableSearch:
                 f"Expected outcomes of at least two pairs before that. Got {len(read)}."
             )
         if self._known is None:
-            pairs = torch.tensor([list(read)])
-            Y = torch.tensor([list(read.values())], dtype=torch.double)
-            readings = TableReadings(*self._factors, pairs, Y, self._noise_share)
+            pairs = torch.tensor([[pair for pair, each in read.items() for _ in each]])
+            Y = torch.tensor([[y for each in read.values() for y in each]], dtype=torch.double)
+            readings = TableReadings(*self._factors, pairs, Y, self._noise_share).averaged()
             self._known = readings, fit_table(readings)
         return self._known
 

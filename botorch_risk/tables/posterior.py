@@ -65,8 +65,8 @@ class TablePosterior:
             among = among + _columns(rows_x, x) * _columns(rows_w, w)
             some_x = rows_x if conditions is None else rows_x[..., conditions]
             with_all = with_all + some_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
-        eye = torch.eye(x.shape[-1], dtype=among.dtype, device=among.device)
-        covariance = among + (noise + _JITTER * prior)[:, None, None] * eye
+        of_means = (noise + _JITTER * prior).unsqueeze(-1) / readings.counts
+        covariance = among + of_means.diag_embed()
         factor = torch.linalg.cholesky(covariance)
         Y = readings.Y.expand(num_rows, -1) - centre.unsqueeze(-1)
         ones = torch.ones_like(Y)

@@ -219,13 +219,22 @@ def test_wrong_arguments_are_named() -> None:
         table_search(CONDITIONS, CONTEXTS, risk_measure=0.3)  # type: ignore[arg-type]
 
 
-def test_further_readings_of_a_pair_are_averaged() -> None:
-    twice, once = search(), search()
-    pairs = twice.ask(8)
-    twice.tell([*pairs, pairs[0]], [*map(outcome, pairs), outcome(pairs[0]) + 0.2])
-    once.tell(pairs, [outcome(pairs[0]) + 0.1, *map(outcome, pairs[1:])])
-    assert twice.num_outcomes == 8
-    assert twice.recommend().risk == pytest.approx(once.recommend().risk, rel=1e-6)
+@pytest.mark.parametrize("noise_share", [0.1, 1.0])
+def test_a_mean_of_many_readings_is_as_certain_as_it_is(noise_share: float) -> None:
+    r"""Of 100 readings with noise of variance 1 in each of 4 contexts, as in a textbook."""
+    generator = np.random.default_rng(0)
+    found = table_search(
+        list("ABCD"), list("uvwx"), risk_measure=Expectation(), noise_share=noise_share
+    )
+    truth = generator.normal(size=(4, 4))
+    for _ in range(100):
+        pairs = [(x, w) for x in "ABCD" for w in "uvwx"]
+        found.tell(pairs, (truth + generator.normal(size=(4, 4))).flatten())
+    assert found.num_outcomes == 16
+    for each in found.ranking():
+        width = each.interval[1] - each.interval[0]
+        assert width == pytest.approx(2 * 1.96 / np.sqrt(400), rel=0.25)
+        assert abs(each.risk - truth["ABCD".index(each.condition)].mean()) < 3.3 / np.sqrt(400)
 
 
 def test_pairs_that_somebody_else_tries_are_pending() -> None:
