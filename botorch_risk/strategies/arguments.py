@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -44,6 +45,8 @@ def describe(value: Any) -> Any:
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray | np.generic):
+        value = torch.tensor(value)
     if isinstance(value, Tensor):
         if value.numel() <= _LISTED:
             return value.tolist()

@@ -10,7 +10,7 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
-from botorch_risk.arguments import check_arguments
+from botorch_risk.arguments import check_arguments, in_order
 from botorch_risk.extras import require_extra
 from botorch_risk.strategies.arguments import describe, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -52,7 +52,8 @@ class FrameExperiment:
             have an `environment`.
         units: Units of columns, by name, for messages.
         seed: Seed of every random draw.
-        options: Further arguments of the strategy.
+        options: Further arguments of the strategy; with a list of settings, a Series goes by its
+            names, in any order.
 
     Raises:
         MissingExtraError: If pandas is not installed.
@@ -92,8 +93,13 @@ class FrameExperiment:
         self._pandas: Any = require_extra("pandas", "botorch_risk[frames]")
         check_arguments(FrameExperiment.__init__, locals())
         self._layout = FrameLayout.of(parameters, outcomes, contexts or {}, units or {})
+        self._labels: Any = None if self._layout.domain is None else parameters.index
+        if self._labels is not None:  # such as weights of the settings, by name
+            options = {
+                name: value if isinstance(value, Mapping) else in_order(name, value, self._labels)
+                for name, value in options.items()
+            }
         self._single = SingleExperiment(self._layout.strategy(strategy, seed, options))
-        self._labels: Any = parameters.index if self._layout.domain is not None else None
         self._rows: dict[str, list[Any]] = {name: [] for name in self._layout.names}
         self._joined: list[int] = []  # the row of the history of each row; -1 for none
         self._asked: int | None = None  # how many settings of this round

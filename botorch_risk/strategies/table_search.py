@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_arguments, check_counts
+from botorch_risk.arguments import as_floating, check_arguments, check_counts, in_order
 from botorch_risk.environments import DiscreteEnvironment, Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
@@ -44,7 +44,8 @@ class RankedCondition(NamedTuple):
         condition: Its name.
         risk: The expected risk, in the units of the outcomes, or a probability for a share.
         interval: A nominal 95 % interval of the risk; see `TableSearch.ranking`.
-        probability_best: That no other condition has a better risk.
+        probability_best: The probability that no other condition has a better risk. If several
+            are certain to have the best, as a share often is, each has probability 1.
     """
 
     condition: Any
@@ -159,7 +160,9 @@ class TableSearch:
             BotorchTensorDimensionError: If the shape is wrong.
             InputDataError: If a name is not in the table or is missing, or an outcome is infinite.
         """
-        values = as_floating(_in_order(Y, *self._factors, "Y"), "Y").double()
+        values = as_floating(
+            in_order("Y", Y, *(each.names for each in self._factors)), "Y"
+        ).double()
         shape = len(self.conditions), len(self.contexts)
         if values.shape != shape:
             raise BotorchTensorDimensionError(
@@ -353,7 +356,7 @@ def table_search(
     contexts: Any,
     *,
     risk_measure: RiskMeasure,
-    weights: Tensor | None = None,
+    weights: Mapping[Any, float] | Tensor | None = None,
     allowed: Tensor | None = None,
     rule: TableRule | None = None,
     seed: int = 0,
@@ -374,9 +377,10 @@ def table_search(
             names are the row numbers; or `Factors.with_distances`, such as of fingerprints.
         contexts: The contexts, in the same forms.
         risk_measure: The measure over the contexts, such as `ShareAbove(0.5)`.
-        weights: `n_w` probabilities of the contexts. Default: equal.
-        allowed: Which pairs can be tried, `n_x x n_w` booleans; a DataFrame or an array. Default:
-            all. The risk is still taken over all contexts.
+        weights: `n_w` probabilities of the contexts, in their order, or by name in any order as a
+            Series or a dict. Default: equal.
+        allowed: Which pairs can be tried, `n_x x n_w` booleans; an array, or a DataFrame by names.
+            Default: all. The risk is still taken over all contexts.
         rule: How pairs are chosen: `"knowledge_gradient"`, `"risk_variance"`, `"lacing"`,
             `"outcome_variance"`, `"random_context"` or `"random_pair"`. The default depends on the
             risk (`rule_for`): the knowledge gradient for the expectation, lacing for the worst
@@ -408,7 +412,8 @@ def table_search(
     if not 0 <= noise_share <= 1:
         raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")
     rows, columns = Factors.of(conditions, "conditions"), Factors.of(contexts, "contexts")
-    environment, measure = parts_of(DiscreteEnvironment(columns.features, weights), risk_measure)
+    shares = in_order("weights", weights, columns.names)
+    environment, measure = parts_of(DiscreteEnvironment(columns.features, shares), risk_measure)
     return TableSearch(
         rows,
         columns,
@@ -427,7 +432,7 @@ def _allowed(allowed: Any, conditions: Factors, contexts: Factors) -> Tensor:
     shape = len(conditions), len(contexts)
     if allowed is None:
         return torch.ones(shape, dtype=torch.bool).flatten()
-    values = _in_order(allowed, conditions, contexts, "allowed")
+    values = in_order("allowed", allowed, conditions.names, contexts.names)
     mask = torch.tensor(np.array(values, order="C"))
     if mask.shape != shape or mask.dtype != torch.bool:
         raise BotorchTensorDimensionError(
@@ -435,15 +440,3 @@ def _allowed(allowed: Any, conditions: Factors, contexts: Factors) -> Tensor:
             f"Got {tuple(mask.shape)}, {mask.dtype}."
         )
     return mask.flatten().clone()
-
-
-def _in_order(values: Any, conditions: Factors, contexts: Factors, name: str) -> Any:
-    r"""A table unchanged, or a DataFrame with rows and columns in the order of the names."""
-    if not (hasattr(values, "columns") and hasattr(values, "index")):
-        return values
-    for names, found in ((conditions.names, values.index), (contexts.names, values.columns)):
-        if len(found) != len(names) or set(found) != set(names):
-            raise InputDataError(
-                f"Expected the names of `{name}` to be {list(names)}. Got {list(found)}."
-            )
-    return values.loc[list(conditions.names), list(contexts.names)].to_numpy()
