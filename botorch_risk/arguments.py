@@ -138,6 +138,35 @@ def as_floating(values: Any, name: str = "values") -> Tensor:
     return values if values.is_floating_point() else values.double()
 
 
+def in_order(name: str, values: Any, *axes: Sequence[Any]) -> Any:
+    r"""A DataFrame, a Series or a dict as an array in the order of the given names.
+
+    Args:
+        name: The argument.
+        values: The values; without names they are returned unchanged.
+        axes: The names of the rows, and of the columns of a DataFrame.
+
+    Raises:
+        InputDataError: If the names are others.
+    """
+    if isinstance(values, Mapping):
+        found, array = [[*values]], np.asarray([*values.values()])
+    elif hasattr(values, "index") and hasattr(values, "to_numpy"):
+        found, array = [[*values.index], [*getattr(values, "columns", ())]], values.to_numpy()
+    else:
+        return values
+    for axis, (names, expected) in enumerate(zip(found[: array.ndim], axes, strict=False)):
+        if names == [*expected]:
+            continue
+        places = {each: place for place, each in enumerate(names)}
+        if len(places) < len(names) or places.keys() != {*expected}:
+            raise InputDataError(
+                f"Expected the names of `{name}` to be {[*expected]}, each once. Got {names}."
+            )
+        array = array.take([places[each] for each in expected], axis)
+    return array
+
+
 def check_rows(name: str, values: Tensor, columns: str = "d_w") -> None:
     r"""Refuse values `batch_shape x n x columns` without rows, columns or a number."""
     if values.dim() < 2 or 0 in values.shape:

@@ -76,6 +76,8 @@ class FiniteTableNode(ExternalGenerationNode):
         super().__init__(name="finite_table", should_deduplicate=False)
         self.conditions, self.contexts = list(conditions), list(contexts)
         self.risk_measure = Expectation() if risk_measure is None else risk_measure
+        if hasattr(weights, "keys"):  # the order of a Series or a dict may be another
+            raise TypeError(f"Expected `weights` to be a list. Got {type(weights).__name__}.")
         self.weights = None if weights is None else list(weights)
         self.rule, self.seed = rule, seed
         self.num_initial, self.noise_share = num_initial, noise_share

@@ -5,9 +5,11 @@ import dataclasses
 import functools
 import hashlib
 import math
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -15,6 +17,10 @@ from torch.nn import Module
 from botorch_risk.strategies.former import MODULES, as_today
 
 _LISTED = 64  # tensors with more entries are described by a digest
+_DTYPES = {
+    name: getattr(torch, name)
+    for name in ("bool", "int64", "float16", "bfloat16", "float32", "float64")
+}
 
 
 def public_name(part: type | Callable[..., Any]) -> str:
@@ -39,6 +45,8 @@ def describe(value: Any) -> Any:
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray | np.generic):
+        value = torch.tensor(value)
     if isinstance(value, Tensor):
         if value.numel() <= _LISTED:
             return value.tolist()
@@ -104,12 +112,21 @@ def to_json(value: Tensor) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Tensor:
-    r"""Inverse of `to_json`, on the CPU."""
-    dtype, shape = getattr(torch, value["dtype"]), list(value["shape"])
-    if 0 in shape:
-        return torch.empty(shape, dtype=dtype)
-    data = bytearray(base64.b64decode(value["base64"]))
-    return torch.frombuffer(data, dtype=dtype).reshape(shape)
+    r"""Inverse of `to_json`, on the CPU.
+
+    Raises:
+        ValueError: If it is not what `to_json` gives.
+    """
+    try:
+        dtype, shape = _DTYPES[value["dtype"]], list(value["shape"])
+        if 0 in shape:
+            return torch.empty(shape, dtype=dtype)
+        data = bytearray(base64.b64decode(value["base64"], validate=True))
+        return torch.frombuffer(data, dtype=dtype).reshape(shape)
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"Expected a tensor as dtype, shape and base64. Got {reprlib.repr(value)}."
+        ) from error
 
 
 def _digest(value: Tensor) -> str:

@@ -1,5 +1,6 @@
 r"""One laboratory experiment with readings in a DataFrame."""
 
+import reprlib
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,14 +10,16 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
-from botorch_risk.arguments import check_arguments
+from botorch_risk.arguments import check_arguments, in_order
 from botorch_risk.extras import require_extra
+from botorch_risk.strategies.arguments import describe, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.frame_layout import Direction, FrameLayout
 from botorch_risk.strategies.method import View
 from botorch_risk.strategies.named_columns import check_names, told_values
 from botorch_risk.strategies.prediction import Interval
-from botorch_risk.strategies.single_experiment import SingleExperiment
+from botorch_risk.strategies.single_experiment import SingleExperiment, pooled
+from botorch_risk.strategies.states import opened, sealed
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -49,7 +52,8 @@ class FrameExperiment:
             have an `environment`.
         units: Units of columns, by name, for messages.
         seed: Seed of every random draw.
-        options: Further arguments of the strategy.
+        options: Further arguments of the strategy; with a list of settings, a Series goes by its
+            names, in any order.
 
     Raises:
         MissingExtraError: If pandas is not installed.
@@ -89,9 +93,15 @@ class FrameExperiment:
         self._pandas: Any = require_extra("pandas", "botorch_risk[frames]")
         check_arguments(FrameExperiment.__init__, locals())
         self._layout = FrameLayout.of(parameters, outcomes, contexts or {}, units or {})
+        self._labels: Any = None if self._layout.domain is None else parameters.index
+        if self._labels is not None:  # such as weights of the settings, by name
+            options = {
+                name: value if isinstance(value, Mapping) else in_order(name, value, self._labels)
+                for name, value in options.items()
+            }
         self._single = SingleExperiment(self._layout.strategy(strategy, seed, options))
-        self._labels: Any = parameters.index if self._layout.domain is not None else None
         self._rows: dict[str, list[Any]] = {name: [] for name in self._layout.names}
+        self._joined: list[int] = []  # the row of the history of each row; -1 for none
         self._asked: int | None = None  # how many settings of this round
 
     @property
@@ -163,9 +173,11 @@ class FrameExperiment:
             )
         if self._asked is not None:
             self._single.ask(self._asked)  # in a state that was loaded, nothing is asked for
+        joined = torch.full((len(X),), -1)
         if is_point.any():
-            self._single.tell(X[is_point], y[is_point])
+            joined[is_point] = self._single.tell(X[is_point], y[is_point])
             self._asked = None
+        self._joined += joined.tolist()
         for name, values in self._rows.items():
             values += told_values(frame, name)
 
@@ -258,41 +270,101 @@ class FrameExperiment:
         return table
 
     def state_dict(self) -> dict[str, Any]:
-        r"""The state needed to continue, with the arguments of the experiment, as JSON."""
+        r"""The state needed to continue, with the arguments of the experiment, as JSON.
+
+        Raises:
+            UnsupportedError: If the strategy was told something by itself.
+        """
+        X, Y = self._history_of(self._rows, self._joined)
+        history = self.strategy.history
+        for found, expected in ((history.X, X), (history.Y, Y)):
+            if not torch.equal(found.nan_to_num(torch.inf), expected.nan_to_num(torch.inf)):
+                raise UnsupportedError(
+                    "Expected an experiment that was told everything in DataFrames. Got a "
+                    "`strategy` that was told by itself: keep its own state."
+                )
+        inner = opened(self._single.state_dict())
         missing = self.data.isna()
-        return {
-            "columns": self._described(),
-            "rows": {
-                name: [None if no else each for each, no in zip(values, missing[name], strict=True)]
-                for name, values in self._rows.items()
-            },
-            "asked": self._asked,
-            "experiment": self._single.state_dict(),
-        }
+        return sealed(
+            {
+                "columns": self._described(),
+                "rows": {
+                    name: [
+                        None if no else each for each, no in zip(values, missing[name], strict=True)
+                    ]
+                    for name, values in self._rows.items()
+                },
+                "joined": list(self._joined),
+                "asked": self._asked,
+                "experiment": {**inner, "history": {"recorded": inner["history"]["recorded"]}},
+            }
+        )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the state of an experiment with the same arguments.
 
         Raises:
-            ValueError: If the arguments differ; then nothing is changed.
+            ValueError: If it is not a state, was damaged, has other arguments, or has rows that
+                `tell` would refuse; then nothing is changed.
         """
-        try:
-            columns, asked, inner = (state[name] for name in ("columns", "asked", "experiment"))
-            rows = {name: list(state["rows"][name]) for name in self._layout.names}
-        except (KeyError, TypeError) as error:
-            raise ValueError("Expected what `state_dict()` gives. Got something else.") from error
+        names = "columns", "rows", "joined", "asked", "experiment"
+        content = opened(state, *names)
+        columns, rows, joined, asked, inner = (content[name] for name in names)
         if columns != self._described():
             raise ValueError(
                 "Expected the state of an experiment with the columns "
                 f"{self._described()}. Got {columns}."
             )
-        self._single.load_state_dict(inner)
-        self._rows, self._asked = rows, asked
+        self._check_rows(rows, joined)
+        if asked is not None and (type(asked) is not int or asked < 1):
+            raise ValueError(f"Expected 'asked' to be a number of settings. Got {asked!r}.")
+        try:
+            X, Y = self._history_of(rows, joined)
+        except InputDataError as error:
+            raise ValueError(f"Expected rows that `tell` accepts. {error}") from error
+        if not isinstance(inner, Mapping) or not isinstance(inner.get("history"), Mapping):
+            got = reprlib.repr(inner)
+            raise ValueError(f"Expected 'experiment' to be a strategy's. Got {got}.")
+        history = {**inner["history"], "X": to_json(X), "Y": to_json(Y)}
+        self._single.load_state_dict(sealed({**inner, "history": history}))
+        self._rows = {name: list(rows[name]) for name in self._layout.names}
+        self._joined, self._asked = list(joined), asked
 
-    def _described(self) -> list[str]:
+    def _check_rows(self, rows: Any, joined: Any) -> None:
+        names = self._layout.names
+        if not isinstance(rows, Mapping) or set(rows) != set(names) or type(joined) is not list:
+            raise ValueError(f"Expected 'rows' of the columns {names}. Got {reprlib.repr(rows)}.")
+        for name, values in rows.items():
+            if not isinstance(values, list) or len(values) != len(joined):
+                got = reprlib.repr(values)
+                raise ValueError(f"Expected {len(joined)} rows of {name!r}. Got {got}.")
+        found = {each for each in joined if each != -1}
+        if not all(type(each) is int for each in joined) or found != set(range(len(found))):
+            raise ValueError(
+                "Expected 'joined' to number the points of the rows without a gap, -1 for none. "
+                f"Got {reprlib.repr(joined)}."
+            )
+
+    def _history_of(
+        self, rows: Mapping[str, list[Any]], joined: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        r"""The points and the readings of the strategy's history, which the rows determine."""
+        frame, layout = self._pandas.DataFrame(rows, columns=self._layout.names), self._layout
+        X, y = layout.points(frame, layout.columns), layout.outcomes(frame)
+        y = y.unsqueeze(-1) if y.dim() == 1 else y
+        row = torch.tensor(joined, dtype=torch.long)
+        is_point = row >= 0
+        if (is_point != X.isfinite().all(dim=-1)).any():
+            raise InputDataError("Expected the rows without a hole to be the points. Got others.")
+        if not is_point.any():
+            return X[None, :0], y[None, :0, None][:, :, :0]
+        points, readings = pooled(X[is_point], y[is_point], row[is_point])
+        return points.unsqueeze(0), readings.unsqueeze(0)
+
+    def _described(self) -> list[Any]:
         signs = self._layout.signs.items()
         directions = [f"{name!r} to be {'small' if sign < 0 else 'large'}" for name, sign in signs]
-        return [*map(str, self._layout.columns), *directions]
+        return [*map(describe, self._layout.columns), *directions]
 
     def _view(self) -> View:
         r"""What the method sees.

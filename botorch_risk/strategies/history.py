@@ -2,8 +2,10 @@ r"""The record of a loop's points and outcomes, and the part that a method sees.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -138,6 +140,46 @@ class History:
         whole = _with_repeats(self.Y, num_repeats)
         whole[:, index] = readings[..., :num_repeats, :]
         return replace(self, Y=whole)
+
+    def restored(self, rounds: Any, X: Tensor, Y: Tensor, recorded: Tensor) -> History:
+        r"""A history of the same seeds with the rows of a state, in this one's dtype and device.
+
+        Raises:
+            ValueError: If rows, outcomes, records and rounds do not fit each other.
+        """
+        shapes = {"X": X.shape, "Y": Y.shape, "recorded": recorded.shape}
+        num_replicates, _, num_columns = self.X.shape
+        n = X.shape[-2] if X.dim() == 3 else -1
+        expected = {
+            "X": (num_replicates, n, num_columns),
+            "Y": (num_replicates, n, *Y.shape[2:3], self.num_outcomes),
+            "recorded": (num_replicates, n),
+        }
+        for name, shape in shapes.items():
+            if tuple(shape) != expected[name]:
+                raise ValueError(
+                    f"Expected {name!r} of shape {expected[name]}. Got {tuple(shape)}."
+                )
+        if not self._may_have_rounds(rounds, n):
+            raise ValueError(
+                f"Expected the 'rounds' of {n} rows, 0 for at least the first {self.num_initial}, "
+                f"then without a gap. Got {reprlib.repr(rounds)}."
+            )
+        return replace(
+            self,
+            X=X.to(self.X),
+            Y=Y.to(self.Y),
+            rounds=torch.tensor(rounds, dtype=torch.long),
+            recorded=recorded.to(self.recorded),
+        )
+
+    def _may_have_rounds(self, rounds: Any, num_rows: int) -> bool:
+        if not isinstance(rounds, list) or len(rounds) != num_rows:
+            return False
+        return all(
+            type(now) is int and now - before in (0, 1) and (now == 0 or row >= self.num_initial)
+            for row, (before, now) in enumerate(zip([0, *rounds], rounds, strict=False))
+        )
 
     def of(self, replicates: Sequence[int]) -> History:
         r"""The history of some replicates."""

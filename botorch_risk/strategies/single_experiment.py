@@ -99,21 +99,26 @@ class SingleExperiment:
             left.pop(int(away.square().sum(dim=-1).argmin()))
         return space.shown(design[left[:batch_size]])
 
-    def tell(self, X: Tensor, y: Tensor) -> None:
+    def tell(self, X: Tensor, y: Tensor) -> Tensor:
         r"""Record readings; if they are refused, nothing is changed.
 
         Args:
             X: The point of each reading, `n x d`, with observed contexts in the last columns.
             y: The readings, `n`, or `n x m` of m outcomes; NaN where one is missing.
 
+        Returns:
+            The row of the history that each reading joined, `n`.
+
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit each other or the space.
             InputDataError: If a point is not finite or outside the space, a reading is infinite, or
                 the method cannot use the readings.
         """
-        table, readings = self._pooled(X, y)
+        X, y = self._checked(X, y)
+        _, group = group_equal_rows(X)
+        table, readings = pooled(X, y, group)
         row = self._row_of_further_readings(table)
-        new = row < 0
+        new, first = row < 0, self.strategy.history.num_rows
         before = self.strategy.state_dict()
         try:
             if not new.all():
@@ -123,6 +128,8 @@ class SingleExperiment:
         except BaseException:
             self.strategy.load_state_dict(before)
             raise
+        row[new] = torch.arange(first, first + int(new.sum()))
+        return row[group]
 
     def recommend(self) -> Tensor:
         r"""Recommend a decision, as if the experiment ended now, `d_x`.
@@ -155,8 +162,8 @@ class SingleExperiment:
         """
         self.strategy.load_state_dict(state)
 
-    def _pooled(self, X: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The rows `n' x d` of the history, and their readings `n' x k x m` filled with NaN."""
+    def _checked(self, X: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The points as rows of the history, `n x d`, and the readings `n x m`."""
         space, m = self.strategy.space, self.strategy.method.num_outcomes
         X, y = as_data(X, "X").to(space.bounds), as_data(y, "y").to(space.bounds)
         readings = y.unsqueeze(-1) if y.ndim == 1 else y
@@ -169,10 +176,7 @@ class SingleExperiment:
         if not X.isfinite().all():
             row = X[~X.isfinite().all(dim=-1)][0].tolist()
             raise InputDataError(f"Expected a finite point for each reading. Got {row}.")
-        X = space.rows(X.unsqueeze(0), self.ask)[0]
-        first, group = group_equal_rows(X)
-        rows = [_taken(readings[group == row]) for row in range(len(first))]
-        return X[first], pad_sequence(rows, batch_first=True, padding_value=torch.nan)
+        return space.rows(X.unsqueeze(0), self.ask)[0], readings
 
     def _row_of_further_readings(self, table: Tensor) -> Tensor:
         r"""The history row that each row of readings joins, `n`; -1 for none."""
@@ -185,6 +189,20 @@ class SingleExperiment:
             asked = self.ask()
             joins &= ~_equal(table[:, : asked.shape[-1]], asked).any(dim=-1)
         return equal.to(torch.uint8).argmax(dim=-1).where(joins, -1)
+
+
+def pooled(X: Tensor, readings: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Rows `n' x d` of a history, and their readings `n' x k x m` filled with NaN.
+
+    Args:
+        X: The point of each reading, `n x d`.
+        readings: `n x m`, NaN where one is missing.
+        row: The row that each joins, `n`, of which none from 0 to the last is left out.
+    """
+    of_each = [row == each for each in range(int(row.amax()) + 1)]
+    taken = [_taken(readings[joins]) for joins in of_each]
+    first = torch.stack([X[joins][0] for joins in of_each])
+    return first, pad_sequence(taken, batch_first=True, padding_value=torch.nan)
 
 
 def _taken(readings: Tensor) -> Tensor:

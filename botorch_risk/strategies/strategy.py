@@ -1,12 +1,12 @@
 r"""A sequential strategy: the memory of a loop around one method."""
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchError, BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts
@@ -14,6 +14,7 @@ from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.steady import sent
 from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
+from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.former import fits_as_today
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import (
@@ -26,6 +27,7 @@ from botorch_risk.strategies.method import (
     with_rows,
 )
 from botorch_risk.strategies.space import Space, as_data
+from botorch_risk.strategies.states import opened, sealed
 
 
 @final
@@ -269,39 +271,52 @@ class Strategy:
         r"""The state needed to continue, with the arguments of the strategy, as JSON."""
         history = self._history
         tensors = {"X": history.X, "Y": history.Y, "recorded": history.recorded}
-        return {
-            "arguments": self._arguments(),
-            "rounds": history.rounds.tolist(),
-            "history": {name: to_json(value) for name, value in tensors.items()},
-            "state": {name: to_json(value) for name, value in self._state.items()},
-        }
+        return sealed(
+            {
+                "arguments": self._arguments(),
+                "rounds": history.rounds.tolist(),
+                "history": {name: to_json(value) for name, value in tensors.items()},
+                "state": {name: to_json(value) for name, value in self._state.items()},
+            }
+        )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the `state_dict()` of a strategy with the same arguments.
 
         Raises:
-            ValueError: If it is not a state, or has other arguments; then nothing is changed.
+            ValueError: If it is not a state, was damaged, has other arguments, or has rows that
+                `tell` would refuse; then nothing is changed.
         """
-        try:
-            history, kept = self._read(state)
-        except (AttributeError, KeyError, TypeError) as error:
-            got = reprlib.repr(state)
-            raise ValueError(f"Expected what `state_dict()` gives. Got {got}.") from error
-        self._commit(history, kept)
-
-    def _read(self, state: Mapping[str, Any]) -> tuple[History, State]:
-        found = difference(self._arguments(), state["arguments"])
+        content = opened(state, "arguments", "rounds", "history", "state")
+        found = difference(self._arguments(), content["arguments"])
         if found is not None:
             raise ValueError(f"Expected the state of a strategy that was built alike. {found}")
-        like, rows = self.space.bounds, state["history"]
-        tensors: dict[str, Any] = {
-            name: from_json(rows[name]).to(like) for name in ("X", "Y", "recorded")
-        }
-        history = replace(self._history, rounds=torch.tensor(state["rounds"]).long(), **tensors)
-        kept = {fits_as_today(name): from_json(value) for name, value in state["state"].items()}
-        # Where the method keeps it: a bandit stays on the CPU.
-        own = {name: kept[name].to(part.device) for name, part in self._state.items()}
-        return history, kept | own
+        rows = _tensors(content["history"], ("X", "Y", "recorded"))
+        history = self._history.restored(content["rounds"], **rows)
+        if history.num_rows:
+            self._check_rows(history)
+        start = self.method.start(self.space, len(self.seeds))
+        kept = _tensors(content["state"], start)
+        for name, part in kept.items():
+            like = start.get(name, part)
+            if part.shape[:1] != (len(self.seeds),) or part.dim() != like.dim():
+                raise ValueError(
+                    f"Expected {name!r} of {len(self.seeds)} replicates. Got {tuple(part.shape)}."
+                )
+            kept[name] = part.to(like.device)  # a bandit stays on the CPU
+        self._commit(history, kept)
+
+    def _check_rows(self, history: History) -> None:
+        r"""Raise a `ValueError` unless `tell` could have been told the rows of a history."""
+        X = told = history.X
+        if isinstance(self.space, EnvironmentSpace) and self.space.perturbs:
+            told = self.space.inputs(X)
+        try:
+            self._checked(X, history.Y)
+            self.space.rows(told, lambda: X)
+            self.method.check(history)
+        except BotorchError as error:
+            raise ValueError(f"Expected rows that `tell` accepts. {error}") from error
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -450,6 +465,13 @@ def _renewed(views: Views, history: History, state: State) -> Views:
         (replicates, view.renewed(history.of(replicates), _part(state, replicates)))
         for replicates, view in views
     ]
+
+
+def _tensors(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
+    r"""Tensors by their names, among which must be the given ones."""
+    if not isinstance(described, Mapping) or set(names) - set(described):
+        raise ValueError(f"Expected tensors named {list(names)}. Got {reprlib.repr(described)}.")
+    return {fits_as_today(name): from_json(value) for name, value in described.items()}
 
 
 def _part(state: State, replicates: list[int]) -> State:

@@ -1,5 +1,7 @@
 r"""Conditions x contexts: named pairs to try next, and the condition to recommend."""
 
+import math
+import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,11 +10,13 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_arguments, check_counts
+from botorch_risk.arguments import as_floating, check_arguments, check_counts, in_order
 from botorch_risk.environments import DiscreteEnvironment, Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import generators
+from botorch_risk.strategies.arguments import describe, difference
+from botorch_risk.strategies.states import opened, sealed
 from botorch_risk.tables import (
     Factors,
     TableBelief,
@@ -40,7 +44,8 @@ class RankedCondition(NamedTuple):
         condition: Its name.
         risk: The expected risk, in the units of the outcomes, or a probability for a share.
         interval: A nominal 95 % interval of the risk; see `TableSearch.ranking`.
-        probability_best: That no other condition has a better risk.
+        probability_best: The probability that no other condition has a better risk. If several
+            are certain to have the best, as a share often is, each has probability 1.
     """
 
     condition: Any
@@ -123,7 +128,7 @@ class TableSearch:
 
         Args:
             pairs: The pairs, from `ask` or as `(condition, context)` by name. They may include
-                pairs that were not asked for and further readings of a pair, which are averaged.
+                pairs that were not asked for and further readings of a pair, each of which counts.
             Y: One outcome each; NaN for a failed experiment, which is not tried again.
 
         Raises:
@@ -155,7 +160,9 @@ class TableSearch:
             BotorchTensorDimensionError: If the shape is wrong.
             InputDataError: If a name is not in the table or is missing, or an outcome is infinite.
         """
-        values = as_floating(_in_order(Y, *self._factors, "Y"), "Y").double()
+        values = as_floating(
+            in_order("Y", Y, *(each.names for each in self._factors)), "Y"
+        ).double()
         shape = len(self.conditions), len(self.contexts)
         if values.shape != shape:
             raise BotorchTensorDimensionError(
@@ -216,45 +223,47 @@ class TableSearch:
 
     def state_dict(self) -> dict[str, Any]:
         r"""The state needed to continue, with the arguments of the search, as JSON."""
-        return {
-            "arguments": self._arguments(),
-            "outcomes": [
-                [pair, [None if y != y else y for y in outcomes]]
-                for pair, outcomes in self._outcomes.items()
-            ],
-            "pending": list(self._pending),
-        }
+        return sealed(
+            {
+                "arguments": self._arguments(),
+                "outcomes": [
+                    [pair, [None if y != y else y for y in outcomes]]
+                    for pair, outcomes in self._outcomes.items()
+                ],
+                "pending": list(self._pending),
+            }
+        )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the `state_dict()` of a search with the same arguments.
 
         Raises:
-            ValueError: If it is not a state, or has other arguments; then nothing is changed.
+            ValueError: If it is not a state, was damaged, has other arguments, or has pairs that
+                are not in the table; then nothing is changed.
         """
-        try:
-            built = dict(state["arguments"])
-            outcomes = {
-                int(pair): [float("nan") if y is None else float(y) for y in each]
-                for pair, each in state["outcomes"]
-            }
-            pending = [int(pair) for pair in state["pending"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError("Expected what `state_dict()` gives. Got something else.") from error
-        own = self._arguments()
-        for name, value in own.items():
-            if built.get(name) != value:
-                raise ValueError(
-                    "Expected the state of a search that was built alike. Got another "
-                    f"`{name}`: {built.get(name)} for {value}."
-                )
-        self._outcomes, self._pending, self._known = outcomes, pending, None
+        content = opened(state, "arguments", "outcomes", "pending")
+        found = difference(self._arguments(), content["arguments"])
+        if found is not None:
+            raise ValueError(f"Expected the state of a search that was built alike. {found}")
+        pending, told = content["pending"], content["outcomes"]
+        if not isinstance(pending, list) or not isinstance(told, list):
+            raise ValueError(f"Expected lists of pairs. Got {reprlib.repr(content)}.")
+        outcomes = [_told(each) for each in told]
+        seen, number = set(), len(self._allowed)
+        for pair in [*(pair for pair, _ in outcomes), *pending]:
+            if type(pair) is not int or not 0 <= pair < number or pair in seen:
+                raise ValueError(f"Expected each pair once, from 0 to {number - 1}. Got {pair!r}.")
+            seen.add(pair)
+        self._outcomes, self._pending, self._known = dict(outcomes), [*pending], None
 
     def _arguments(self) -> dict[str, Any]:
+        # Distances of equal rows differ in their last bits between processors.
+        distances = [each.distances.round(decimals=9) + 0.0 for each in self._factors]
         return {
-            "conditions": [str(name) for name in self.conditions.names],
-            "contexts": [str(name) for name in self.contexts.names],
-            "distances": [round(each.distances.sum().item(), 9) for each in self._factors],
-            "risk_measure": repr(self.risk_measure),
+            "conditions": [_described(name) for name in self.conditions.names],
+            "contexts": [_described(name) for name in self.contexts.names],
+            "distances": describe(distances),
+            "risk_measure": describe(self.risk_measure),
             "weights": self._weights.tolist(),
             "allowed": self._allowed.nonzero().squeeze(-1).tolist(),
             "rule": self.rule,
@@ -268,10 +277,10 @@ class TableSearch:
         return self.conditions, self.contexts
 
     @property
-    def _read(self) -> dict[int, float]:
-        r"""The mean outcome of each pair that has one."""
+    def _read(self) -> dict[int, list[float]]:
+        r"""The readings of each pair that has one."""
         kept = {pair: [y for y in each if y == y] for pair, each in self._outcomes.items()}
-        return {pair: sum(each) / len(each) for pair, each in kept.items() if each}
+        return {pair: each for pair, each in kept.items() if each}
 
     def _fitted(self) -> tuple[TableReadings, Any]:
         read = self._read
@@ -280,9 +289,9 @@ class TableSearch:
                 f"Expected outcomes of at least two pairs before that. Got {len(read)}."
             )
         if self._known is None:
-            pairs = torch.tensor([list(read)])
-            Y = torch.tensor([list(read.values())], dtype=torch.double)
-            readings = TableReadings(*self._factors, pairs, Y, self._noise_share)
+            pairs = torch.tensor([[pair for pair, each in read.items() for _ in each]])
+            Y = torch.tensor([[y for each in read.values() for y in each]], dtype=torch.double)
+            readings = TableReadings(*self._factors, pairs, Y, self._noise_share).averaged()
             self._known = readings, fit_table(readings)
         return self._known
 
@@ -316,6 +325,25 @@ class TableSearch:
         return _position(self._context_of, name, "contexts")
 
 
+def _described(name: Hashable) -> Any:
+    r"""A name in terms of JSON; 1 is not "1"."""
+    name = name.item() if isinstance(name, np.generic) else name
+    if isinstance(name, tuple):
+        return [_described(each) for each in name]
+    return name if isinstance(name, str | bool | int | float) else repr(name)
+
+
+def _told(stored: Any) -> tuple[Any, list[float]]:
+    r"""A pair and its readings from a state."""
+    if not isinstance(stored, list) or len(stored) != 2 or not isinstance(stored[1], list):
+        raise ValueError(f"Expected a pair with its outcomes. Got {reprlib.repr(stored)}.")
+    pair, outcomes = stored
+    for each in outcomes:
+        if each is not None and not (type(each) in (int, float) and math.isfinite(each)):
+            raise ValueError(f"Expected finite outcomes of pair {pair}. Got {each!r}.")
+    return pair, [math.nan if each is None else float(each) for each in outcomes]
+
+
 def _position(positions: Mapping[Hashable, int], name: Any, among: str) -> int:
     name = tuple(name) if isinstance(name, list) else name
     if name not in positions:
@@ -328,7 +356,7 @@ def table_search(
     contexts: Any,
     *,
     risk_measure: RiskMeasure,
-    weights: Tensor | None = None,
+    weights: Mapping[Any, float] | Tensor | None = None,
     allowed: Tensor | None = None,
     rule: TableRule | None = None,
     seed: int = 0,
@@ -349,9 +377,10 @@ def table_search(
             names are the row numbers; or `Factors.with_distances`, such as of fingerprints.
         contexts: The contexts, in the same forms.
         risk_measure: The measure over the contexts, such as `ShareAbove(0.5)`.
-        weights: `n_w` probabilities of the contexts. Default: equal.
-        allowed: Which pairs can be tried, `n_x x n_w` booleans; a DataFrame or an array. Default:
-            all. The risk is still taken over all contexts.
+        weights: `n_w` probabilities of the contexts, in their order, or by name in any order as a
+            Series or a dict. Default: equal.
+        allowed: Which pairs can be tried, `n_x x n_w` booleans; an array, or a DataFrame by names.
+            Default: all. The risk is still taken over all contexts.
         rule: How pairs are chosen: `"knowledge_gradient"`, `"risk_variance"`, `"lacing"`,
             `"outcome_variance"`, `"random_context"` or `"random_pair"`. The default depends on the
             risk (`rule_for`): the knowledge gradient for the expectation, lacing for the worst
@@ -383,7 +412,8 @@ def table_search(
     if not 0 <= noise_share <= 1:
         raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")
     rows, columns = Factors.of(conditions, "conditions"), Factors.of(contexts, "contexts")
-    environment, measure = parts_of(DiscreteEnvironment(columns.features, weights), risk_measure)
+    shares = in_order("weights", weights, columns.names)
+    environment, measure = parts_of(DiscreteEnvironment(columns.features, shares), risk_measure)
     return TableSearch(
         rows,
         columns,
@@ -402,7 +432,7 @@ def _allowed(allowed: Any, conditions: Factors, contexts: Factors) -> Tensor:
     shape = len(conditions), len(contexts)
     if allowed is None:
         return torch.ones(shape, dtype=torch.bool).flatten()
-    values = _in_order(allowed, conditions, contexts, "allowed")
+    values = in_order("allowed", allowed, conditions.names, contexts.names)
     mask = torch.tensor(np.array(values, order="C"))
     if mask.shape != shape or mask.dtype != torch.bool:
         raise BotorchTensorDimensionError(
@@ -410,15 +440,3 @@ def _allowed(allowed: Any, conditions: Factors, contexts: Factors) -> Tensor:
             f"Got {tuple(mask.shape)}, {mask.dtype}."
         )
     return mask.flatten().clone()
-
-
-def _in_order(values: Any, conditions: Factors, contexts: Factors, name: str) -> Any:
-    r"""A table unchanged, or a DataFrame with rows and columns in the order of the names."""
-    if not (hasattr(values, "columns") and hasattr(values, "index")):
-        return values
-    for names, found in ((conditions.names, values.index), (contexts.names, values.columns)):
-        if len(found) != len(names) or set(found) != set(names):
-            raise InputDataError(
-                f"Expected the names of `{name}` to be {list(names)}. Got {list(found)}."
-            )
-    return values.loc[list(conditions.names), list(contexts.names)].to_numpy()

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, in_order
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class Factors:
         Args:
             names: One for each of the n rows.
             distances: `c x n x n`, or `n x n` for one column; each column has a learnt rate. Scale
-                them so that large distances are about 1, as the prior of the rates expects.
+                them so that large distances are about 1, as the prior of the rates expects. The
+                rows and the columns of a DataFrame are found by their names, in any order.
 
         Raises:
             BotorchTensorDimensionError: If the shape is wrong.
@@ -113,6 +114,7 @@ class Factors:
             3
         """
         named = tuple(names)
+        distances = in_order("distances", distances, named, named)
         given = as_floating(distances, "distances").double().cpu()
         given = given.unsqueeze(0) if given.dim() == 2 else given
         n = len(named)

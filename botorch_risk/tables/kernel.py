@@ -15,8 +15,8 @@ second reading would repeat it, except for the share `noise_share` of its varian
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ from botorch_risk.tables.factors import Factors
 # Normal priors of the logarithms, for standardised outcomes, and their bounds.
 _LOCATION = {"rates": -0.5, "variances": math.log(1 / 3), "own": math.log(0.1)}
 _SCALE = 1.0
+# The least variance of a reading: readings of one pair agree.
+_JITTER = 1e-6
 _BOUNDS = {"rates": (-5.0, 4.0), "variances": (-8.0, 4.0), "own": (-8.0, 2.0)}
 
 
@@ -45,6 +47,8 @@ class TableReadings:
         pairs: `R x n` pairs, `condition * n_w + context`.
         Y: `R x n` outcomes.
         noise_share: The share, in [0, 1], of a pair's own variance that is noise.
+        counts: `R x n`, the number of readings of which each outcome is the mean. Default: 1.
+        scatter: `R`, the sum of the squared deviations of readings from these means.
 
     Raises:
         BotorchTensorDimensionError: If pairs and outcomes have different shapes.
@@ -57,6 +61,8 @@ class TableReadings:
     pairs: Tensor
     Y: Tensor
     noise_share: float = 0.1
+    counts: Any = None
+    scatter: Any = None
 
     def __post_init__(self) -> None:
         Y = as_floating(self.Y, "Y").double()
@@ -75,8 +81,11 @@ class TableReadings:
             )
         if not 0 <= self.noise_share <= 1:
             raise ValueError(f"Expected `noise_share` in [0, 1]. Got {self.noise_share}.")
-        object.__setattr__(self, "Y", Y)
-        object.__setattr__(self, "pairs", pairs)
+        counts = torch.ones_like(Y) if self.counts is None else self.counts.to(Y)
+        scatter = torch.zeros_like(Y[:, 0]) if self.scatter is None else self.scatter.to(Y)
+        values = {"Y": Y, "pairs": pairs, "counts": counts, "scatter": scatter}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         for name in ("conditions", "contexts"):
             object.__setattr__(self, name, getattr(self, name).to(self.Y.device))
 
@@ -88,9 +97,29 @@ class TableReadings:
     @property
     def units(self) -> tuple[Tensor, Tensor]:
         r"""The mean and the standard deviation of the outcomes, `R`; 1 if they do not vary."""
-        spread = self.Y.std(dim=-1, correction=0)
+        number = self.counts.sum(dim=-1)
+        mean = (self.counts * self.Y).sum(dim=-1) / number
+        between = (self.counts * (self.Y - mean.unsqueeze(-1)).square()).sum(dim=-1)
+        spread = ((between + self.scatter) / number).sqrt()
         resolution = 64 * torch.finfo(self.Y.dtype).eps * self.Y.abs().amax(dim=-1)
-        return self.Y.mean(dim=-1), spread.where(spread > resolution, 1.0)
+        return mean, spread.where(spread > resolution, 1.0)
+
+    def averaged(self) -> TableReadings:
+        r"""The readings of one replicate, those of a pair as their mean.
+
+        Nothing is lost: for noise that is equal and independent, means, counts and scatter say as
+        much as the readings. The time is that of one reading per pair.
+        """
+        pairs, group, counts = self.pairs[0].unique(return_inverse=True, return_counts=True)
+        means = self.Y.new_zeros(len(pairs)).index_add(0, group, self.Y[0]) / counts
+        scatter = (self.Y[0] - means[group]).square().sum()
+        return replace(
+            self,
+            pairs=pairs.unsqueeze(0),
+            Y=means.unsqueeze(0),
+            counts=counts.unsqueeze(0),
+            scatter=scatter.unsqueeze(0),
+        )
 
     @property
     def num_rates(self) -> int:
@@ -174,7 +203,12 @@ class TableLoss:
         self._y = (readings.Y - centre.unsqueeze(-1)) / spread.unsqueeze(-1)
         same = (readings.pairs.unsqueeze(-1) == readings.pairs.unsqueeze(-2)).to(self._y)
         self._eye, noise = torch.eye(same.shape[-1]).to(same), readings.noise_share
-        self._own = (1 - noise) * same + noise * self._eye
+        of_reading = self._eye / readings.counts.unsqueeze(-1)
+        self._own = (1 - noise) * same + noise * of_reading
+        self._jitter = _JITTER * of_reading
+        self._noise_share = noise
+        self._scatter = readings.scatter / spread.square()
+        self._further = (readings.counts - 1).sum(dim=-1)
         names = ["rates"] * readings.num_rates + ["variances"] * 3 + ["own"]
         self.location = self._y.new_tensor([_LOCATION[name] for name in names])
         ends = np.array([_BOUNDS[name] for name in names])
@@ -193,7 +227,7 @@ class TableLoss:
         parts = [K_x, K_w, K_x * K_w]
         terms = [v[:, None, None] * K for v, K in zip(variances.unbind(-1), parts, strict=True)]
         alone = own[:, None, None] * self._own[replicate]
-        A = sum(terms) + alone + 1e-6 * self._eye
+        A = sum(terms) + alone + self._jitter[replicate]
         factor, failed = torch.linalg.cholesky_ex(A)
         factor = factor.where((failed == 0)[:, None, None], self._eye)
         inverse = inverse_of_factored(factor)
@@ -203,9 +237,14 @@ class TableLoss:
         alpha = (inverse @ residual.unsqueeze(-1)).squeeze(-1)
         log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
         value = 0.5 * (residual * alpha).sum(dim=-1) + log_root
+        # Readings of one pair differ by their noise alone.
+        noise = self._noise_share * own + _JITTER
+        scatter, further = self._scatter[replicate] / noise, self._further[replicate]
+        value = value + 0.5 * (further * noise.log() + scatter)
+        by_noise = self._noise_share * own / noise * (further - scatter)
         S = inverse - alpha.unsqueeze(-1) * alpha.unsqueeze(-2)  # 2 d value / d A
         slopes = [(S * term).sum(dim=(-2, -1)) for term in terms]
-        slopes.append((S * alone).sum(dim=(-2, -1)))
+        slopes.append((S * alone).sum(dim=(-2, -1)) + by_noise)
         of_x, of_w = S * (terms[0] + terms[2]), S * (terms[1] + terms[2])
         far = distances.flatten(-2)
         by_x = -(far[:, : self._num_x] @ of_x.flatten(-2).unsqueeze(-1)).squeeze(-1)

@@ -3,10 +3,12 @@ r"""The joint posterior of all pairs of a table, updated by rank one."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
+from botorch_risk.posterior.joint_moments import safe_root
 from botorch_risk.tables.kernel import TableHyperparameters, TableReadings, whole_correlation
 
 # The least variance of a reading, relative to the prior variance: readings of one pair agree.
@@ -52,40 +54,17 @@ class TablePosterior:
             conditions: The `m` conditions of interest, the only ones kept; readings of other
                 conditions still count. All by default.
         """
-        num_rows = len(hyperparameters.own)
-        centre, spread = (each.expand(num_rows) for each in readings.units)
-        square = spread.square()
-        terms = _terms(readings, hyperparameters, square)
-        noise = readings.noise_share * hyperparameters.own * square
-        x, w = (each.expand(num_rows, -1) for each in readings.rows)
-        prior, among, with_all = torch.zeros(()), torch.zeros(()), torch.zeros(())
-        for of_x, of_w in terms:
-            rows_x, rows_w = _rows(of_x, x), _rows(of_w, w)
-            prior = prior + of_x[:, 0, 0] * of_w[:, 0, 0]
-            among = among + _columns(rows_x, x) * _columns(rows_w, w)
-            some_x = rows_x if conditions is None else rows_x[..., conditions]
-            with_all = with_all + some_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
-        eye = torch.eye(x.shape[-1], dtype=among.dtype, device=among.device)
-        covariance = among + (noise + _JITTER * prior)[:, None, None] * eye
-        factor = torch.linalg.cholesky(covariance)
-        Y = readings.Y.expand(num_rows, -1) - centre.unsqueeze(-1)
-        ones = torch.ones_like(Y)
-        sides = torch.cat([torch.stack([Y, ones], dim=-1), with_all.flatten(-2)], dim=-1)
-        white = torch.linalg.solve_triangular(factor, sides, upper=False)
-        y, one, V = white[..., 0], white[..., 1], white[..., 2:]
-        constant = (one * y).sum(dim=-1) / one.square().sum(dim=-1)
-        z = y - constant.unsqueeze(-1) * one
-        mean = (centre + constant).unsqueeze(-1) + (z.unsqueeze(-2) @ V).squeeze(-2)
-        variance = (prior.unsqueeze(-1) - V.square().sum(dim=-2)).clamp_min(0.0)
-        shape = with_all.shape[-2:]
+        known = _Known.of(readings, hyperparameters, conditions)
+        variance = (known.prior.unsqueeze(-1) - known.V.square().sum(dim=-2)).clamp_min(0.0)
+        terms, shape = known.terms, known.shape
         if conditions is not None:
             terms = tuple((a[:, conditions][..., conditions], b) for a, b in terms)
         return cls(
             terms,
-            mean.unflatten(-1, shape),
+            known.mean.unflatten(-1, shape),
             variance.unflatten(-1, shape),
-            noise + _JITTER * prior,
-            V.unflatten(-1, shape),
+            known.noise,
+            known.V.unflatten(-1, shape),
         )
 
     def row_of(self, pair: Tensor) -> Tensor:
@@ -144,12 +123,6 @@ class TablePosterior:
         )
         return (prior - white.square().sum(dim=1)).clamp_min(0.0), white
 
-    def combined_covariance(self, weights: Tensor) -> Tensor:
-        r"""Covariances of `sum_w weights(x, w) f(x, w)` between conditions, `R x n_x x n_x`."""
-        white = torch.einsum("rnxw,rxw->rnx", self.whitened, weights)
-        prior = sum(a * (weights @ b @ weights.mT) for a, b in self.terms)
-        return prior - white.mT @ white
-
     def moves(self, weights: Tensor, conditions: Tensor, candidates: Tensor) -> Tensor:
         r"""The move of combined values per standard deviation of a reading.
 
@@ -173,6 +146,97 @@ class TablePosterior:
         )
         deviation = (self.variance[each, candidates] + self.noise[:, None, None]).sqrt()
         return (prior - explained) / deviation.unsqueeze(1)
+
+
+def joint_samples(
+    readings: TableReadings,
+    hyperparameters: TableHyperparameters,
+    conditions: Tensor,
+    num_samples: int,
+    generator: Generator,
+) -> Tensor:
+    r"""Joint samples of the outcomes of conditions in all contexts, `m x num_samples x n_w`.
+
+    By Matheron's rule, from samples of the prior of the conditions and of those that were read:
+
+        mean + f - k (K + noise)^-1 (f(readings) + noise)
+
+    Args:
+        readings: The readings of one replicate.
+        hyperparameters: Those of one row.
+        conditions: `m` of them.
+        num_samples: Their number.
+        generator: Draws.
+    """
+    known = _Known.of(readings, hyperparameters, conditions)
+    (x,), (w,) = readings.rows
+    some, place = torch.cat([conditions, x]).unique(return_inverse=True)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.double).to(known.V)
+
+    f = torch.zeros((), dtype=known.V.dtype, device=known.V.device)
+    for (of_x,), (of_w,) in known.terms:
+        roots = [_root(each) for each in (of_x[some][:, some], of_w)]
+        f = f + roots[0] @ normal(num_samples, len(some), len(of_w)) @ roots[1].mT
+    at, read = place.split([len(conditions), len(x)])
+    seen = f[:, read, w] + normal(num_samples, len(x)) * known.noises[0].sqrt()
+    moved = torch.linalg.solve_triangular(known.factor[0], seen.mT, upper=False).mT @ known.V[0]
+    samples: Tensor = f[:, at].flatten(1) + known.mean - moved
+    return samples.unflatten(-1, known.shape).movedim(0, 1)
+
+
+def _root(matrix: Tensor) -> Tensor:
+    r"""A root of a correlation matrix times a variance, which may be 0."""
+    variance = matrix[0, 0]
+    alone = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    correlation = torch.where(variance > 0, matrix / variance, alone)
+    return safe_root(correlation, torch.ones_like(variance)) * variance.sqrt()
+
+
+class _Known(NamedTuple):
+    r"""What readings say of all pairs of some conditions, for `R` rows of hyperparameters."""
+
+    terms: Terms
+    prior: Tensor
+    noise: Tensor
+    noises: Tensor  # of each outcome
+    factor: Tensor
+    mean: Tensor
+    V: Tensor
+    shape: torch.Size
+
+    @classmethod
+    def of(
+        cls,
+        readings: TableReadings,
+        hyperparameters: TableHyperparameters,
+        conditions: Tensor | None,
+    ) -> _Known:
+        num_rows = len(hyperparameters.own)
+        centre, spread = (each.expand(num_rows) for each in readings.units)
+        square = spread.square()
+        terms = _terms(readings, hyperparameters, square)
+        x, w = (each.expand(num_rows, -1) for each in readings.rows)
+        prior, among, with_all = torch.zeros(()), torch.zeros(()), torch.zeros(())
+        for of_x, of_w in terms:
+            rows_x, rows_w = _rows(of_x, x), _rows(of_w, w)
+            prior = prior + of_x[:, 0, 0] * of_w[:, 0, 0]
+            among = among + _columns(rows_x, x) * _columns(rows_w, w)
+            some_x = rows_x if conditions is None else rows_x[..., conditions]
+            with_all = with_all + some_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
+        noise = readings.noise_share * hyperparameters.own * square + _JITTER * prior
+        noises = noise.unsqueeze(-1) / readings.counts
+        factor = torch.linalg.cholesky(among + noises.diag_embed())
+        Y = readings.Y.expand(num_rows, -1) - centre.unsqueeze(-1)
+        ones = torch.ones_like(Y)
+        sides = torch.cat([torch.stack([Y, ones], dim=-1), with_all.flatten(-2)], dim=-1)
+        white = torch.linalg.solve_triangular(factor, sides, upper=False)
+        y, one, V = white[..., 0], white[..., 1], white[..., 2:]
+        constant = (one * y).sum(dim=-1) / one.square().sum(dim=-1)
+        z = y - constant.unsqueeze(-1) * one
+        mean = (centre + constant).unsqueeze(-1) + (z.unsqueeze(-2) @ V).squeeze(-2)
+        return cls(terms, prior, noise, noises, factor, mean, V, with_all.shape[-2:])
 
 
 def _terms(readings: TableReadings, hyperparameters: TableHyperparameters, square: Tensor) -> Terms:

@@ -5,11 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from botorch_risk.posterior.joint_moments import safe_root
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.tables.kernel import FittedTable, TableHyperparameters, TableLoss, TableReadings
-from botorch_risk.tables.posterior import TablePosterior
-from botorch_risk.tables.rules import TableBelief
+from botorch_risk.tables.posterior import joint_samples
 
 _NUM_DRAWS, _NUM_SAMPLES = 32, 64
 # How much wider the hyperparameters are drawn than the normal approximation at their maximum, whose
@@ -17,6 +15,8 @@ _NUM_DRAWS, _NUM_SAMPLES = 32, 64
 # (bench/studies/reaction_tables).
 _WIDENING = 1.5
 _STEP = 1e-3
+# Risks are equal up to this part of the largest.
+_TIE = 1e-9
 # A hyperparameter of which the readings say nothing is as wide as its prior twice over.
 _LEAST_CURVATURE = 0.25
 
@@ -28,7 +28,8 @@ class RiskReport(NamedTuple):
         risk: `m` expected risks.
         lower: `m` lower ends of intervals.
         upper: `m` upper ends.
-        probability_best: `m` probabilities of having the largest risk among these conditions.
+        probability_best: `m` probabilities that no other of these conditions has a larger risk.
+            Where several have the largest, it counts for each.
     """
 
     risk: Tensor
@@ -48,8 +49,7 @@ def report_risks(
 ) -> RiskReport:
     r"""Risks with intervals, and the probability that each is the largest.
 
-    They come from samples of the outcomes over W, under hyperparameters drawn around their maximum.
-    The probabilities linearise the risks in the outcomes.
+    All come from joint samples of the outcomes, under hyperparameters drawn around their maximum.
 
     Args:
         readings: The readings of one replicate.
@@ -60,38 +60,17 @@ def report_risks(
         generator: Draws.
         level: The probability of an interval.
     """
-    lines = []
-    wins = torch.zeros(len(conditions)).to(readings.Y)
+    parts = []
     for theta in _draws(readings, fitted, generator):
-        hyperparameters = TableHyperparameters.of(theta[None])
-        posterior = TablePosterior.of(readings, hyperparameters, conditions)
-        covariance = posterior.covariance_over_contexts()[0]
-        steps = torch.randn(
-            len(conditions), _NUM_SAMPLES, len(weights), generator=generator, dtype=torch.double
-        )
-        root = safe_root(covariance, covariance.diagonal(dim1=-2, dim2=-1).amax(dim=-1))
-        outcomes = posterior.mean[0].unsqueeze(-2) + steps.to(root) @ root.mT
-        lines.append(risk_measure(outcomes, weights))
-        wins += _shares_of_wins(posterior, risk_measure, weights, generator)
-    risks = torch.cat(lines, dim=-1)
+        own = TableHyperparameters.of(theta[None])
+        outcomes = joint_samples(readings, own, conditions, _NUM_SAMPLES, generator)
+        parts.append(risk_measure(outcomes, weights))
+    risks = torch.cat(parts, dim=-1)  # m x samples
     ends = risks.new_tensor([(1 - level) / 2, (1 + level) / 2])
     lower, upper = risks.quantile(ends, dim=-1)
-    return RiskReport(risks.mean(dim=-1), lower, upper, wins / wins.sum())
-
-
-def _shares_of_wins(
-    posterior: TablePosterior, risk_measure: RiskMeasure, weights: Tensor, generator: Generator
-) -> Tensor:
-    r"""The frequency with which each condition has the largest risk in joint samples, `m`."""
-    everything = torch.ones_like(posterior.mean, dtype=torch.bool)
-    risk = TableBelief(posterior, risk_measure, weights, everything).risk
-    covariance = posterior.combined_covariance(risk.gradient)[0]
-    scale, axes = torch.linalg.eigh(covariance)
-    steps = torch.randn(_NUM_SAMPLES, len(scale), generator=generator, dtype=torch.double)
-    # The symmetric root: the signs of eigenvectors are for each device to choose.
-    root = axes * scale.clamp_min(0.0).sqrt() @ axes.mT
-    samples = risk.value[0] + steps.to(axes) @ root
-    return torch.bincount(samples.argmax(dim=-1), minlength=len(scale)).double()
+    # Equal shares are sums of the same weights in another order.
+    wins = risks >= risks.amax(dim=0) - _TIE * risks.abs().amax()
+    return RiskReport(risks.mean(dim=-1), lower, upper, wins.to(risks).mean(dim=-1))
 
 
 def _draws(readings: TableReadings, fitted: FittedTable, generator: Generator) -> Tensor:

@@ -9,6 +9,7 @@ from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 
 from botorch_risk.strategies import rahbo
 from botorch_risk.strategies.arguments import from_json, to_json
+from botorch_risk.strategies.states import sealed
 from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
 
@@ -32,7 +33,7 @@ def part(state: dict[str, Any], rows: list[int]) -> dict[str, Any]:
         name: {key: to_json(from_json(value)[rows]) for key, value in state[name].items()}
         for name in ("history", "state")
     }
-    return {**state, **tensors, "arguments": {**state["arguments"], "seeds": seeds}}
+    return sealed({**state, **tensors, "arguments": {**state["arguments"], "seeds": seeds}})
 
 
 @batched

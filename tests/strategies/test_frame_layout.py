@@ -79,6 +79,23 @@ def test_settings_that_were_asked_for_again_are_a_round_also_after_loading() -> 
     assert unasked.strategy.history.rounds.tolist() != [0, 0, 0, 1, 1]
 
 
+def test_weights_of_listed_settings_go_by_their_names() -> None:
+    places = pd.DataFrame({"x": np.linspace(0, 1, 9)}, index=list("abcdefghi"))
+    weights = pd.Series(np.geomspace(1, 100, 9), index=places.index)
+
+    def asked(given: Any) -> pd.DataFrame:
+        options: dict[str, Any] = {"goal": LevelSet(0.0), "noise": 1.0, "num_initial": 3}
+        found = FrameExperiment(places, {"y": None}, truvar, weights=given, **options)
+        found.tell(found.ask().assign(y=[0.0, 0.3, 0.1]))
+        return found.ask(3)
+
+    expected = asked(weights.to_numpy())
+    pd.testing.assert_frame_equal(asked(weights[::-1]), expected)
+    assert not asked(weights.to_numpy()[::-1].copy()).equals(expected)
+    with pytest.raises(InputDataError, match="names of `weights`"):
+        asked(weights.reset_index(drop=True))
+
+
 def test_a_state_of_other_columns_is_refused(readings: pd.DataFrame) -> None:
     experiment = told(baker(), readings)
     before = experiment.state_dict()

@@ -12,6 +12,7 @@ from torch import Tensor
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy, rahbo, sbo_kde, uhe_bo
+from botorch_risk.strategies.states import sealed
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SQUARE = UNIT.expand(2, 2)
@@ -45,7 +46,7 @@ def without_fits(strategy: Strategy, make: Callable[[], Strategy]) -> Strategy:
     r"""The same data and state, with no fit to start from."""
     state, afresh = strategy.state_dict(), make()
     kept = {name: value for name, value in state["state"].items() if not name.startswith("fit ")}
-    afresh.load_state_dict({**state, "state": kept})
+    afresh.load_state_dict(sealed({**state, "state": kept}))
     return afresh
 
 

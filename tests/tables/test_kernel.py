@@ -10,7 +10,7 @@ from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import RBFKernel
 from scipy.stats import multivariate_normal, norm
 
-from botorch_risk.tables import TableReadings, fit_table
+from botorch_risk.tables import TablePosterior, TableReadings, fit_table
 from botorch_risk.tables.kernel import TableHyperparameters, TableLoss, whole_correlation
 from tests.tables import examples
 from tests.tables.examples import CONDITIONS, CONTEXTS
@@ -100,3 +100,28 @@ def test_readings_are_checked(changes: dict[str, Any], error: type[Exception], m
     assert (readings.Y.dtype, readings.pairs.tolist()) == (torch.double, [[0, 1, 3]])
     with pytest.raises(error, match=match):
         TableReadings(CONDITIONS, CONTEXTS, **{**given, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("noise_share", [0.3, 1.0])
+def test_means_with_their_counts_say_what_all_readings_say(noise_share: float) -> None:
+    data = examples.readings()
+    pairs = data.pairs.clone()
+    pairs[0, [1, 2, 5]] = pairs[0, [0, 0, 4]]
+    every = TableReadings(CONDITIONS, CONTEXTS, pairs, data.Y, noise_share)
+    means = every.averaged()
+    assert means.counts.tolist() == [[pairs[0].tolist().count(p) for p in means.pairs[0].tolist()]]
+    logs = torch.randn(5, 8, generator=torch.Generator().manual_seed(0)).double() * 0.5 - 0.5
+    first = torch.zeros(5, dtype=torch.long)
+    (values, slopes), (expected, of_all) = (
+        TableLoss(each).evaluate(logs, first) for each in (means, every)
+    )
+    constant = 0.5 * means.counts.log().sum()
+    torch.testing.assert_close(values + constant, expected, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(slopes, of_all, rtol=1e-6, atol=1e-6)
+    theta = examples.hyperparameters()
+    posterior = TablePosterior.of(means, theta)
+    mean, covariance, _ = examples.moments(every, theta)
+    np.testing.assert_allclose(posterior.mean.flatten(), mean, rtol=1e-7)
+    np.testing.assert_allclose(
+        posterior.variance.flatten(), covariance.diagonal(), rtol=1e-6, atol=1e-9
+    )

@@ -6,6 +6,7 @@ import torch
 
 from botorch_risk.tables import TablePosterior, TableReadings
 from botorch_risk.tables.kernel import TableHyperparameters
+from botorch_risk.tables.posterior import joint_samples
 from tests.tables import examples
 from tests.tables.examples import CONDITIONS, CONTEXTS, N_W
 
@@ -32,8 +33,6 @@ def test_moments(noise_share: float) -> None:
     close(part.mean[0], mean.reshape(N_X, N_W)[[3, 1]], 1e-8)
     weights = torch.rand(1, N_X, N_W, generator=torch.Generator().manual_seed(0)).double()
     combined = np.einsum("xw,xwyv,yv->xy", weights[0], square, weights[0])
-    close(posterior.combined_covariance(weights)[0], combined, 1e-8)
-    close(part.combined_covariance(weights[:, [3, 1]])[0], combined[[3, 1]][:, [3, 1]], 1e-8)
     close(posterior.combined(weights)[0][0], combined.diagonal(), 1e-8)
     deviation = np.sqrt(covariance.diagonal().clip(0) + noise)
     moves = np.einsum("xw,xwj->xj", weights[0], square.reshape(N_X, N_W, -1)) / deviation
@@ -80,3 +79,22 @@ def test_known_pairs_are_known_and_agree_with_their_readings() -> None:
     read = posterior.mean.flatten(1).gather(1, data.pairs)
     torch.testing.assert_close(read, data.Y, rtol=1e-4, atol=1e-4)
     assert (posterior.variance.flatten(1).gather(1, data.pairs) < 1e-4).all()
+
+
+@pytest.mark.parametrize("noise_share", [0.1, 1.0])
+def test_joint_samples_have_the_moments_of_the_process(noise_share: float) -> None:
+    data, theta = examples.readings(noise_share=noise_share), examples.hyperparameters()
+    data = TableReadings(
+        CONDITIONS, CONTEXTS, data.pairs.index_fill(1, torch.tensor([2]), 3), data.Y, noise_share
+    )
+    some, number = torch.tensor([3, 0, 1]), 40_000
+    generator = torch.Generator().manual_seed(0)
+    samples = joint_samples(data.averaged(), theta, some, number, generator)
+    mean, covariance, _ = examples.moments(data, theta)
+    pairs = (some.unsqueeze(-1) * N_W + torch.arange(N_W)).flatten().numpy()
+    found = samples.movedim(0, 1).flatten(1).numpy()
+    expected = covariance[np.ix_(pairs, pairs)]
+    deviation = np.sqrt(expected.diagonal())
+    assert (np.abs(found.mean(axis=0) - mean[pairs]) < 5 * deviation / np.sqrt(number)).all()
+    error = np.abs(np.cov(found.T) - expected) / np.outer(deviation, deviation)
+    assert error.max() < 5 * np.sqrt(2 / number)
