@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from botorch.acquisition.multi_objective import logei
 
 from botorch_risk.strategies.arguments import to_json
 from tests.strategies.cases import STRATEGIES, StrategyCase
@@ -40,9 +39,6 @@ def main() -> None:
     r"""Adds what is missing, and writes after each."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    logei._load_attempted = (
-        True  # BoTorch's formulas in Python, as conftest.py chooses for the tests
-    )
     found = stored()
     for case in STRATEGIES:
         if case.name not in found:
