@@ -14,6 +14,8 @@ from torch.nn import Module
 
 from botorch_risk.strategies.former import MODULES, as_today
 
+_OF_STATES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+_DTYPES = {str(each).removeprefix("torch."): each for each in _OF_STATES}
 _LISTED = 64  # tensors with more entries are described by a digest
 
 
@@ -104,8 +106,14 @@ def to_json(value: Tensor) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Tensor:
-    r"""Inverse of `to_json`, on the CPU."""
-    dtype, shape = getattr(torch, value["dtype"]), list(value["shape"])
+    r"""Inverse of `to_json`, on the CPU.
+
+    Raises:
+        ValueError: If it is of no dtype that states have.
+    """
+    if (name := value["dtype"]) not in _DTYPES:
+        raise ValueError(f"Expected a dtype among {', '.join(_DTYPES)}. Got {name!r}.")
+    dtype, shape = _DTYPES[name], list(value["shape"])
     if 0 in shape:
         return torch.empty(shape, dtype=dtype)
     data = bytearray(base64.b64decode(value["base64"]))
