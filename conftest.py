@@ -1,13 +1,25 @@
-r"""One thread a worker; every test and every example starts from the same global random state."""
+r"""One thread per worker unless OMP_NUM_THREADS says otherwise; every test and every example starts from the same global random state.
+
+A test in which BoTorch would compile a kernel fails: whoever runs that code waits for a minute.
+"""
+
+import os
 
 import pytest
 import torch
 from botorch.acquisition.multi_objective import logei
 
-torch.set_num_threads(1)
-# BoTorch would compile a kernel of its own for these few calls: half a minute on a new machine. It
-# has the same formulas in Python, which it takes where there is no compiler.
-logei._load_attempted = True
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+_load_kernel = logei._try_load_fused_kernel
+
+
+def _refuse_to_compile() -> None:
+    if not logei._load_attempted:
+        pytest.fail("Expected `without_compiling` around a hypervolume improvement. Got none.")
+    _load_kernel()
+
+
+logei._try_load_fused_kernel = _refuse_to_compile
 
 
 @pytest.fixture(autouse=True)

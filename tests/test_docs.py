@@ -182,8 +182,6 @@ ELSEWHERE = {
     "xopt": "tests/test_xopt_guide.py",
 }
 
-# At kinks of a risk a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 QUICK = {"num_restarts": 2, "raw_samples": 16}
 
 

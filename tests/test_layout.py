@@ -16,7 +16,8 @@ MAX_LINES_OF_CODE = {"botorch_risk": 300, "bench/botorch_risk_bench": 300}  # el
 # From the ground up: a file imports only from its own floor and from those before it.
 WINGS = "robust constraints repeats level_sets stopping faster diagnostics tables testing"
 FLOORS = (
-    "arguments chunks extras gradients matrices plot_style projected_bfgs recorded seeding steady",
+    "arguments chunks extras gradients matrices plot_style printed projected_bfgs recorded seeding "
+    "steady",
     "risk",
     "environments",
     "posterior",

@@ -89,7 +89,6 @@ def test_everything_is_installed_by_test_all_and_skips_are_counted() -> None:
 OUTSIDE = Path(__file__).with_name("release_outside.py")
 
 
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # at kinks of CVaR
 def test_the_outside_test_passes(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(OUTSIDE), run_name="__main__")
     assert capsys.readouterr().out == "works from the outside\n"

@@ -23,6 +23,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.multi_objective import logei
 from botorch.models.model import Model
 from botorch.models.transforms.input import AppendFeatures
 from botorch.models.transforms.outcome import OutcomeTransform, Standardize
@@ -81,6 +82,7 @@ PRIVATE: dict[str, tuple[Any, str]] = {
     "_extended_shape": (Posterior, "shapes of samples of risks"),
     "_posterior": (TransformedPosterior, "sampling risks, `robust`"),
     "_is_mt": (GPyTorchPosterior, "`FastMarginals`"),
+    "_load_attempted": (logei, "`without_compiling`"),
     "_constraints": (qLogNoisyExpectedImprovement, "`recommend` by BoTorch's acquisitions"),
     "_Yvar": (SupervisedDataset, "known noise in Ax"),
     # GPyTorch

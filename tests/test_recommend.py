@@ -25,6 +25,7 @@ from botorch_risk.acquisition import (
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
 )
+from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
@@ -355,7 +356,8 @@ def test_what_has_no_such_objective_is_refused_in_one_line() -> None:
     with pytest.raises(BotorchTensorDimensionError, match="Expected `X` to have shape"):
         recommend(acqf, X[0], "posterior_mean")
     both = robust(two_outcomes(), ENVIRONMENT, ConditionalValueAtRisk(0.5)).model
-    several = qLogNoisyExpectedHypervolumeImprovement(both, [-2.0, -2.0], X)
+    with without_compiling():
+        several = qLogNoisyExpectedHypervolumeImprovement(both, [-2.0, -2.0], X)
     with pytest.raises(UnsupportedError, match="Expected one objective"):
         recommend(several, X, "posterior_mean")
     for wrong in (LogRiskAverseKnowledgeGradient, gp()):

@@ -25,9 +25,7 @@ from botorch_risk_bench.campaigns import (
 
 from tests.ax.laboratory import play
 
-# At kinks of a risk a line search may end early, and BoTorch tries again.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:Very small noise"),
     pytest.mark.filterwarnings("ignore:Low-rank cholesky"),
 ]

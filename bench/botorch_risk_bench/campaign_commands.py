@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from botorch_risk.extras import MissingExtraError
+from botorch_risk_bench.printed import printable
 
 if TYPE_CHECKING:
     from botorch_risk_bench.campaigns import Campaign, Options
@@ -70,8 +70,13 @@ def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
+        _echo(f"Error: {' '.join(str(error).split())}", err=True)
         raise SystemExit(2) from error
+
+
+def _echo(text: object, err: bool = False, kept: str = "") -> None:
+    r"""Print a line that may quote what others have written; `kept="\\n"` prints a page."""
+    typer.echo(printable(text, kept), err=err)
 
 
 def _where_and_how(
@@ -156,7 +161,7 @@ def resume(
         names = [
             str(Path(each).resolve()) if each.endswith(".py") else each for each in campaign.modules
         ]
-        typer.echo(f"Running the modules that {path} names: {', '.join(names)}.", err=True)
+        _echo(f"Running the modules that {path} names: {', '.join(names)}.", err=True)
     _run(campaign, path, engine, dataclasses.replace(options, only_failed=failed), extend=False)
 
 
@@ -166,28 +171,31 @@ def status(path: Store) -> None:
     from botorch_risk_bench.campaigns import CampaignStore
 
     with one_line_errors(ValueError), CampaignStore(path) as store:
-        blocks = {block: store.progress(block) for block in store.blocks()}
-        done = sum(state.last_round == block.num_rounds for block, state in blocks.items())
-        failed = {b: state.failure for b, state in blocks.items() if state.failure is not None}
-        took = [report[5:] for report in store.reports()]  # a machine, seconds and bytes
-        hosts, seconds, peaks = zip(*took, strict=True) if took else ((), (), ())
-        name = store.campaign.name
-        typer.echo(f"{name}: {done} of {len(blocks)} blocks done, {len(failed)} failed")
-        typer.echo(
-            f"    {sum(seconds):.1f} s of CPU time, at most {max(peaks, default=0) / 2**20:.0f} "
-            f"MiB, {len(set(hosts))} kinds of machine"
-        )
-        for series in dict.fromkeys(block.series for block in blocks):
-            parts = {block: state for block, state in blocks.items() if block.series == series}
-            rounds = sum(
-                (state.last_round + 1) * len(block.seeds) for block, state in parts.items()
-            )
-            total = sum((block.num_rounds + 1) * len(block.seeds) for block in parts)
-            typer.echo(f"    {', '.join(series)}: {rounds:,} of {total:,} rounds")
-        for block, failure in failed.items():
-            typer.echo(f"    failed: {block}, round {failure.round}: {failure.cause}")
-        if failed:
-            typer.echo(f"Run them again: botorch-risk campaign resume {path} --failed")
+        blocks, found, name = store.blocks(), store.survey(), store.campaign.name
+    again, failed = set(found.to_play_again), found.failures
+    last_rounds = {block: found.last_rounds.get(block, -1) for block in blocks}
+    done = sum(last == b.num_rounds and b not in again for b, last in last_rounds.items())
+    _echo(f"{name}: {done} of {len(blocks)} blocks done, {len(failed)} failed")
+    took = [report[5:] for report in found.reports]  # a machine, seconds and bytes
+    hosts, seconds, peaks = zip(*took, strict=True) if took else ((), (), ())
+    _echo(
+        f"    {sum(seconds):.1f} s of CPU time, at most {max(peaks, default=0) / 2**20:.0f} "
+        f"MiB, {len(set(hosts))} kinds of machine"
+    )
+    for series in dict.fromkeys(block.series for block in blocks):
+        parts = [block for block in blocks if block.series == series]
+        rounds = sum((last_rounds[block] + 1) * len(block.seeds) for block in parts)
+        total = sum((block.num_rounds + 1) * len(block.seeds) for block in parts)
+        _echo(f"    {', '.join(series)}: {rounds:,} of {total:,} rounds")
+    for block, failure in failed.items():
+        _echo(f"    failed: {block}, round {failure.round}: {failure.cause}")
+    if failed:
+        _echo(f"Run them again: botorch-risk campaign resume {path} --failed")
+    for each in found.damages:
+        _echo(f"    damaged: {each}")
+    if found.damages:
+        _echo(f"Play them again: botorch-risk campaign resume {path}")
+        raise typer.Exit(2)
 
 
 @app.command(epilog="Example: botorch-risk campaign table first.sqlite --to first.csv")
@@ -200,13 +208,20 @@ def table(
 ) -> None:
     r"""Show the regret of each experiment; with --to, write one line per round."""
     from botorch_risk_bench.campaigns import CampaignStore
-    from botorch_risk_bench.reports import campaign_markdown, write_table
+    from botorch_risk_bench.reports.summary import experiment_pages, write_table
 
     with one_line_errors(ValueError, OSError), CampaignStore(path) as store:
-        if to is None:
-            typer.echo(campaign_markdown(store))
-        else:
-            typer.echo(f"{to}: {write_table(store, to):,} rounds")
+        if to is not None:
+            _echo(f"{to}: {write_table(store, to):,} rounds")
+            return
+        damaged = []
+        for page in experiment_pages(store):
+            if isinstance(page, str):
+                _echo(page, kept="\n")
+            else:
+                damaged.append(str(page))
+        if damaged:
+            raise ValueError(" ".join(dict.fromkeys(damaged)))
 
 
 @app.command(epilog="Example: botorch-risk campaign board first.sqlite --to pages")
@@ -239,7 +254,7 @@ def board(
         found = read_board(regrets, by, strategy, without)
         page = board_markdown(found, baseline)
         if to is None:
-            typer.echo(page)
+            _echo(page, kept="\n")
             return
         to.mkdir(parents=True, exist_ok=True)
         with replacing(to / "board.md") as markdown, replacing(to / "board.png") as picture:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value, select_value
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
@@ -64,7 +65,8 @@ class RiskAcquisition(Acquisition):
         weights = self._objective_weights[self._objective_weights != 0].tolist()
         if "threshold" in options and len(weights) == 1:  # of the metric, which Ax may minimise
             options["threshold"] = weights[0] * options["threshold"]
-        acqf = super()._construct_botorch_acquisition(botorch_acqf_class, options, model)
+        with without_compiling():
+            acqf = super()._construct_botorch_acquisition(botorch_acqf_class, options, model)
         if self._outcome_constraints is None:
             return acqf
         if not isinstance(acqf, PointwiseAcquisitionFunction):

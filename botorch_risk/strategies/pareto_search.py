@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
+from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import (
@@ -276,6 +277,7 @@ class HypervolumeImprovement:
         check_fields(self)
         check_counts(num_samples=self.num_samples)
 
+    @without_compiling()
     def __call__(self, model: Model, X_baseline: Tensor, **options: Any) -> AcquisitionFunction:
         r"""The acquisition function; evaluated decisions are pruned.
 

@@ -22,6 +22,7 @@ from botorch_risk.acquisition.named import (
     risk_of_round,
 )
 from botorch_risk.acquisition.widths import Beta, check_beta
+from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
@@ -110,7 +111,8 @@ class MonteCarloDecision:
             evaluated = turn.view.decisions[row]
             if isinstance(self.acquisition, type) and isinstance(measure, RiskMeasure):
                 options["objective"] = in_spreads(risks, evaluated, options.get("objective"))
-            acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
+            with without_compiling():
+                acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
             return self._maximize(acquisition, turn, seed).unsqueeze(0)
 
     def _maximize(self, acquisition: AcquisitionFunction, turn: Turn, seed: int) -> Tensor:

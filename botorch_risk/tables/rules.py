@@ -232,10 +232,11 @@ def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tenso
 def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""At the largest bound, the least certain of the lacing contexts, or of all free ones.
 
-    For the share above a threshold these are the contexts whose bounds enclose it.
+    For the share above a threshold these are the contexts whose bounds enclose it. Contexts with
+    the same bounds, as untried ones often have them, lace together.
     """
     x = largest_bound(belief, generators)
-    lower, upper = (_of_each(bound, x) for bound in belief.bounds)
+    lower, upper = (_up_to_rounding(_of_each(bound, x)) for bound in belief.bounds)
     measure, weights = belief.risk_measure, belief.weights
     if isinstance(measure, ShareAbove):
         laces = (lower <= measure.threshold) & (measure.threshold < upper)
@@ -248,6 +249,10 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
             "Expected value-at-risk, a coherent measure or `ShareAbove` for the rule 'lacing'. "
             f"Got {type(measure).__name__}."
         )
+    same = (lower.unsqueeze(-1) == lower.unsqueeze(-2)) & (
+        upper.unsqueeze(-1) == upper.unsqueeze(-2)
+    )
+    laces = (same & laces.unsqueeze(-2)).any(dim=-1)
     width = upper - lower
     first = width + laces * (1 + width.amax(dim=-1, keepdim=True))
     return _with_best_context(belief, x, first, generators)
@@ -279,6 +284,13 @@ def _largest_at_random(score: Tensor, generators: Sequence[Generator]) -> Tensor
     number = score.shape[-1]
     draws = [torch.rand(number, generator=each, dtype=torch.double) for each in generators]
     return argmax_at_random(score, torch.stack(draws).to(score))
+
+
+def _up_to_rounding(values: Tensor) -> Tensor:
+    r"""Values that differ by rounding only are made equal, as `is_largest` takes them to be."""
+    spread = values.amax(dim=-1, keepdim=True) - values.amin(dim=-1, keepdim=True)
+    step = 1e-9 * spread.where(spread > 0, 1.0)
+    return (values / step).round() * step
 
 
 def _of_each(values: Tensor, x: Tensor) -> Tensor:

@@ -95,7 +95,6 @@ def test_joint_value_never_rises_with_the_aversion(k: int) -> None:
         assert (values.diff() < 0).all()
 
 
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 def test_joint_batch_on_the_sine_is_as_averse_as_the_sequential_one() -> None:
     problem = HeteroscedasticSine()
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)

@@ -71,7 +71,7 @@ def test_the_best_value_is_the_best_and_the_average_the_average(measure: Any, ke
         torch.testing.assert_close(observed.evaluate(x).exp(), average)
         torch.testing.assert_close(chosen.log_gain(chosen.best_value(x)), chosen.evaluate(x))
         share = (chosen.evaluate(x) - gains[..., :3].amax(dim=-1)).exp()
-    assert ((share <= 1 + 1e-9) & (share > 0.9)).all()  # w by the best line, the gain by all
+    assert ((share <= 1 + 1e-6) & (share > 0.9)).all()  # w by the best line, the gain by all
 
 
 @pytest.mark.parametrize("w_is_chosen", [True, False])

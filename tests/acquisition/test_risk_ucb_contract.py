@@ -302,7 +302,6 @@ def test_a_bound_is_recorded_and_has_the_value_of_a_call(
 
 
 @every_measure
-@pytest.mark.filterwarnings("ignore:Optimization failed")  # a quantile has kinks
 @pytest.mark.parametrize("name", WITH_OPTIMISERS)
 def test_botorch_optimisers(measure: RiskMeasureCase, name: str) -> None:
     if measure.threshold is not None:  # flat at all raw samples, of which BoTorch warns

@@ -94,7 +94,6 @@ OTHERS: dict[str, tuple[Callable[[SingleTaskVariationalGP], AcquisitionFunction]
 
 
 # A kink: the line search of SciPy may give up there.
-@pytest.mark.filterwarnings("ignore:Optimization failed")
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_acquisition_functions(name: str) -> None:
     build, box = OTHERS[name]

@@ -63,7 +63,6 @@ def test_a_constraint_on_a_sum_of_metrics_is_refused() -> None:
         gen()
 
 
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 @pytest.mark.parametrize(
     ("objective", "threshold", "expected"),
     [

@@ -8,11 +8,7 @@ from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import WorstCase
 from tests.ax.laboratory import HUMIDITY, laboratory, play, with_table
 
-# At the kinks of a penalty a line search may end early; BoTorch tries again.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:No observation of outcome"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore:No observation of outcome")]
 
 
 @pytest.mark.parametrize(("sign", "objective"), [(1.0, "purity"), (-1.0, "-purity")])

@@ -14,8 +14,6 @@ from botorch_risk.models.fixed_noise import condition
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, WorstCase
 from tests.ax.laboratory import node_of
 
-# At the kinks of value-at-risk a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 WINDS = {"wind": ([0.1, 5.0, 10.0], [0.2, 0.6, 0.2])}
 ANGLE = RangeParameterConfig("angle", (0.0, 1.0), parameter_type="float")
 WIND = RangeParameterConfig("wind", (0.0, 10.0), parameter_type="float")

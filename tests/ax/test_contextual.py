@@ -23,8 +23,6 @@ from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from tests.ax.laboratory import HUMIDITY, adapter_of, complete, laboratory, node_of, play
 
-# At the kinks of a risk a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 NAMES: dict[str, Any] = {"feature_names": ["a", "b"], "outcome_names": ["y"]}
 MEASURE = ConditionalValueAtRisk(0.3)
 

@@ -10,11 +10,7 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from botorch_risk.ax import under_uncertain_context
 from tests.ax.laboratory import HUMIDITY, PARAMETERS, complete, laboratory, node_of, outcome, play
 
-pytestmark = [
-    # At the kinks of a penalty a line search may end early; BoTorch tries again.
-    pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:No observation of outcome"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore:No observation of outcome")]
 HEAT, STIR = PARAMETERS
 CASES: dict[str, dict[str, Any]] = {
     "maximised": {},

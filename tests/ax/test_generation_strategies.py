@@ -8,9 +8,6 @@ from ax.api.configs import RangeParameterConfig
 from botorch_risk.ax import level_set, risk_averse, risk_level_set
 from tests.ax.laboratory import laboratory, node_of, play
 
-# At a kink of the straddle a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
-
 
 @pytest.mark.slow
 def test_more_risk_aversion_goes_where_the_noise_is_small() -> None:

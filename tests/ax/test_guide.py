@@ -9,8 +9,6 @@ from ax.api.client import Client
 from tests.ax.laboratory import PARAMETERS, node_of
 from tests.bench.campaign_files import ROOT
 
-# At the kinks of a risk a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
 FIRST, SECOND, THIRD, TABLE, PERTURBED, FOURTH, RELIABLE, EXPLORING, BEST, CARDS, PARTS = BLOCKS

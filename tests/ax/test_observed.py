@@ -12,8 +12,6 @@ from botorch_risk.ax import ObservedDataset, level_set, readings
 from botorch_risk.ax.observed import with_counts
 from tests.ax.laboratory import laboratory, play
 
-# At a kink of the straddle a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 NAMES: dict[str, Any] = {"feature_names": ["a", "b"], "outcome_names": ["y"]}
 
 

@@ -12,8 +12,6 @@ from botorch_risk.ax import best_arm, under_perturbed_inputs
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.risk import ConditionalValueAtRisk, ValueAtRisk
 
-# At the kinks of a risk a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 HEAT = RangeParameterConfig("heat", (0.0, 1.0), parameter_type="float")
 DOSE = RangeParameterConfig("dose", (0.01, 100.0), parameter_type="float", scaling="log")
 STEPS = RangeParameterConfig("steps", (1, 9), parameter_type="int")

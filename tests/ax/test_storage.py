@@ -38,8 +38,7 @@ from tests.ax.laboratory import HUMIDITY, laboratory, play
 
 # At the kinks of value-at-risk a line search may end early; BoTorch tries again.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:Very small noise"),  # where nothing is stirred
+    pytest.mark.filterwarnings("ignore:Very small noise")  # where nothing is stirred
 ]
 STIRRING = {"stir": ([0.5, 1.0, 2.0], [0.2, 0.5, 0.3])}  # in place of a decision
 STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {

@@ -142,8 +142,7 @@ READERS = {
     "DELETE FROM rounds WHERE round = 2": "table, table --to, board",
     "DELETE FROM timings WHERE round = 0": "table, table --to, board",
     "UPDATE timings SET tell_seconds = 9.0": "table",
-    "UPDATE blocks SET round = 2": "table, table --to, board, status",
-    "UPDATE reports SET cpu_seconds = 9.0": "status",
+    "UPDATE blocks SET round = 2": "table, table --to, board",
 }
 
 
@@ -163,6 +162,37 @@ def test_a_store_that_was_changed_ends_in_one_line_and_leaves_files_alone(
     assert result.stderr.startswith("Error: Expected ") and not result.stdout
     assert Path("a.csv").read_text() == "of last week\n"
     assert sorted(Path().iterdir()) == [Path("a.csv"), Path("a.sqlite")]
+
+
+def test_the_status_names_what_is_damaged_and_resume_plays_it_again(path: Path) -> None:
+    whole, page = bytes_of(path), invoke("table", path).stdout.split("\n# ")
+    where = "setting = 'more' AND strategy = 'averse' AND seed = 5 AND round"
+    change(path, f"UPDATE rounds SET recommended_objective = '-0.0001' WHERE {where} = 1")
+    change(path, f"DELETE FROM rounds WHERE {where} = 3")
+    blocks = "setting = 'default' AND first_seed = 7"
+    change(path, f"UPDATE reports SET cpu_seconds = 9.0 WHERE {blocks}")
+    shown = invoke("status", path)
+    assert shown.exit_code == 2
+    assert shown.stdout.splitlines()[0] == "small: 11 of 12 blocks done, 0 failed"
+    assert "    quadratic, neutral, more: 20 of 20 rounds" in shown.stdout
+    assert [line for line in shown.stdout.splitlines() if "damaged" in line] == [
+        "    damaged: round 1 of quadratic, averse, more, seed 5: it does not fit its checksum",
+        "    damaged: round 3 of quadratic, averse, more, seed 5: it is missing",
+        *(
+            f"    damaged: a report of quadratic, {label}, default, seeds from 7: it does not fit "
+            "its checksum"
+            for label in ("averse", "neutral")
+        ),
+    ]
+    assert shown.stdout.endswith(f"Play them again: botorch-risk campaign resume {path}\n")
+    others = invoke("table", path)  # the setting that is intact keeps its table
+    assert others.exit_code == 2 and others.stderr.startswith("Error: Expected round 3 of quad")
+    assert others.stdout == page[0] + "\n"
+    again = invoke("resume", path, "--engine", "serial")
+    assert again.exit_code == 0
+    assert "Played again: quadratic, averse, more, seeds 5 to 6.\n" in again.stderr
+    assert invoke("status", path).exit_code == 0
+    assert bytes_of(path) == whole
 
 
 def test_a_folder_that_is_not_there_is_named_in_one_line(path: Path) -> None:

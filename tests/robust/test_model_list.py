@@ -8,6 +8,7 @@ from botorch.posteriors.posterior_list import PosteriorList
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import SobolQMCNormalSampler
 
+from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.risk import Expectation, WorstCase
 from botorch_risk.robust.model import RobustModel
 from botorch_risk.robust.model_list import JoinedPosterior, RobustModelList
@@ -58,7 +59,8 @@ def test_evaluated_decisions_have_the_same_samples_beside_any_candidate() -> Non
         found = sampler(joint)[..., :4, :]
         torch.testing.assert_close(found, alone.unsqueeze(1).expand(8, 3, 4, 2))
     options = {"prune_baseline": False, "cache_root": False}
-    acqf = qLogNoisyExpectedHypervolumeImprovement(model, [-9.0, -9.0], evaluated, **options)
+    with without_compiling():
+        acqf = qLogNoisyExpectedHypervolumeImprovement(model, [-9.0, -9.0], evaluated, **options)
     assert (acqf(evaluated.unsqueeze(-2)) < acqf(candidates[:, :1]).min() - 2).all()
 
 

@@ -78,7 +78,6 @@ def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
 
 
 @one_of_a_kind
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # BoTorch tries again
 def test_the_default_dtype_changes_nothing(
     case: StrategyCase, default_dtype: Callable[..., None]
 ) -> None:

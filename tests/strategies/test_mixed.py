@@ -78,7 +78,6 @@ def test_one_hot_columns_and_back() -> None:
 # Strategies.
 
 
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # BoTorch tries again
 def test_acquisitions_of_botorch_replicate_by_replicate() -> None:
     def improvement(model: Any, t: int) -> qLogExpectedImprovement:
         best = model.outcome_transform.untransform(model.train_targets.max())[0]
@@ -185,7 +184,6 @@ def newsvendor() -> dict[str, Any]:
     return {"bound": bound, "robust": improvement, "box": box}
 
 
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # at a kink
 @pytest.mark.parametrize("name", ["bound", "robust"])
 def test_botorchs_mixed_optimisers_on_the_newsvendor(newsvendor: Any, name: str) -> None:
     acqf, box = newsvendor[name], newsvendor["box"]

@@ -11,6 +11,7 @@ from botorch.utils.sampling import manual_seed
 from botorch_risk_bench.baselines import random_pareto_search
 from torch import Tensor
 
+from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
@@ -46,7 +47,7 @@ def test_it_asks_for_what_botorch_finds_best_on_the_risks() -> None:
     assert isinstance(models, ModelListGP)
     risks, options = robust(models, OBJECTIVES.environment, CVAR)
     X = strategy.history.X[0, :, :1]
-    with manual_seed(0):
+    with manual_seed(0), without_compiling():
         acquisition = qLogNoisyExpectedHypervolumeImprovement(
             risks, list(REFERENCE), X, cache_root=False, **options
         )

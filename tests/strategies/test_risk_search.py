@@ -176,7 +176,6 @@ def test_where_w_is_chosen_it_may_be_the_least_certain_value() -> None:
 
 
 @quietly
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:When all training points are infeasible")
 @pytest.mark.slow
 def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() -> None:
@@ -192,7 +191,6 @@ def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() ->
 
 
 @pytest.mark.parametrize("acquisition", [None, log_ei])
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 def test_constraints_in_a_box_of_whole_numbers(acquisition: Any) -> None:
     box = Box(torch.tensor([[0.0, 1.0, 0.0], [1.0, 4.0, 2.0]], dtype=torch.double), [1], [2])
     days = DiscreteEnvironment(torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1))

@@ -15,6 +15,7 @@ from botorch.utils.sampling import manual_seed, sample_simplex
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
+from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment
 from botorch_risk.gradients import require_gradients
@@ -120,6 +121,7 @@ class IndependentRiskHypervolume:
     def __post_init__(self) -> None:
         check_counts(n_w=self.n_w, num_samples=self.num_samples)
 
+    @without_compiling()
     def __call__(self, model: ModelListGP, X_baseline: Tensor, **options: Any) -> Any:
         return qLogNoisyExpectedHypervolumeImprovement(
             model,

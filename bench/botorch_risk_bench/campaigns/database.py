@@ -16,6 +16,7 @@ from botorch_risk_bench.campaigns import schema
 _TIMEOUT_SECONDS = 60.0
 _NAMED_DIFFERENCES = 4  # of two identities, in an error
 _NAMED_GAPS = 4
+_COUNTED_GAPS = 1_000_000
 _TYPES = (str, str, str, int, int)
 Key = tuple[Any, ...]  # experiment, strategy, setting, seed, round
 
@@ -93,6 +94,7 @@ def has_begun(path: Path) -> bool:
 def connect(uri: str) -> sqlite3.Connection:
     r"""Connect without implicit transactions, with `checksum` as an SQL function."""
     connection = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_SECONDS, isolation_level=None)
+    connection.execute("PRAGMA ignore_check_constraints = ON")  # a file may have any
     connection.create_function("checksum", -1, checksum, deterministic=True)
     return connection
 
@@ -115,7 +117,10 @@ def read_identity(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
             f"Expected the identity of {path} to be intact. Got {len(rows)} values that do not "
             "fit their checksum."
         )
-    return {key: json.loads(value) for key, value, _ in rows}
+    try:
+        return {key: json.loads(value) for key, value, _ in rows}
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"Expected the identity of {path} as JSON. Got {error}.") from error
 
 
 def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
@@ -151,17 +156,31 @@ def check_row(what: str, path: Path, values: Sequence[Any], stored: Any) -> None
 
 def check_no_gaps(table: str, begun: list[Key], found: Iterable[Key], path: Path) -> None:
     r"""Raise a StoreError that names missing rows, and rows that no block has played."""
-    expected = ((key, True) for key in _keys(table, begun))
-    there = ((_typed(key, path), False) for key in found)
     missing: list[str] = []
     extra: list[str] = []
-    for key, sides in groupby(merge(expected, there), key=lambda each: each[0]):
-        if len(found_in := [is_expected for _, is_expected in sides]) == 1:
-            (missing if found_in[0] else extra).append(schema.NAMED[table].format(*key))
+    for key, is_missing in gaps(table, begun, (_typed(key, path) for key in found)):
+        (missing if is_missing else extra).append(schema.NAMED[table].format(*key))
+        if len(missing) > _COUNTED_GAPS:  # as many as a damaged number may ask for
+            break
     if missing:
         raise StoreError(f"Expected {_first(missing)} in {path}. Got none.")
     if extra:
         raise StoreError(f"Expected a block that has played {_first(extra)} in {path}. Got none.")
+
+
+def gaps(table: str, begun: list[Key], found: Iterable[Key]) -> Iterator[tuple[Key, bool]]:
+    r"""The keys of rows that are missing, with True, and of rows that no block has played.
+
+    Args:
+        begun: The blocks that have begun: experiment, strategy, setting, first seed, number of
+            seeds, last round.
+        found: The keys that are there. Both are in the order of the keys.
+    """
+    expected = ((key, True) for key in _keys(table, begun))
+    there = ((key, False) for key in found)
+    for key, sides in groupby(merge(expected, there), key=lambda each: each[0]):
+        if len(found_in := [is_expected for _, is_expected in sides]) == 1:
+            yield key, found_in[0]
 
 
 def _first(names: list[str]) -> str:
@@ -176,8 +195,13 @@ def _keys(table: str, begun: list[Key]) -> Iterator[Key]:
                 yield (*series, seed, index)
 
 
+def is_key(key: Key) -> bool:
+    r"""Whether the cells of a key have the types of its columns."""
+    return tuple(map(type, key)) == _TYPES
+
+
 def _typed(key: Key, path: Path) -> Key:
-    if tuple(map(type, key)) != _TYPES:
+    if not is_key(key):
         raise StoreError(f"Expected {path} to be an intact store. Got a row with the key {key}.")
     return key
 
@@ -242,6 +266,8 @@ def _check_file(connection: sqlite3.Connection, path: Path) -> None:
             f"Expected schema {schema.VERSION} of stores, with checksums, in {path}. Got schema "
             f"{version}, which this version cannot read; run the experiment again into a new file."
         )
+    if (foreign := schema.foreign_part(connection)) is not None:
+        raise StoreError(f"Expected the tables of a store alone in {path}. Got {foreign}.")
     found = connection.execute("PRAGMA quick_check").fetchone()[0]
     if found != "ok":
         raise StoreError(f"Expected {path} to be intact. Got {found!r}.")

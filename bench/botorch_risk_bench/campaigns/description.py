@@ -23,6 +23,7 @@ from botorch_risk_bench.experiments.registry import get_experiment
 
 Setting = Mapping[str, Any]
 _SETTING_KEYS = ("num_initial", "num_repeats", "problem", "strategy")
+_MOST = 10_000_000  # runs of a campaign, and rounds of a run; more are a mistake, or malice
 _AS_PUBLISHED: Mapping[str, Setting] = {"default": {}}
 
 
@@ -81,8 +82,8 @@ class Series:
             further arguments of the `problem` and of each `strategy`. By default nothing is.
 
     Raises:
-        ValueError: If a number is too small, there is no experiment, or a setting changes
-            something else.
+        ValueError: If a number is too small or above ten million, there is no experiment, or a
+            setting changes something else.
 
     Example:
         >>> settings = {"k = 3": {"num_repeats": 3, "strategy": {"num_repeats": 3}}}
@@ -109,6 +110,11 @@ class Series:
                 "Expected at least 1 experiment, setting, seed and round, and a first seed of at "
                 f"least 0. Got {self.experiments=}, {self.settings=}, {self.num_seeds=}, "
                 f"{self.num_rounds=}, {self.first_seed=}."
+            )
+        if max(counts) > _MOST or self.first_seed >= 2**62:
+            raise ValueError(
+                f"Expected at most {_MOST:,} seeds and rounds, and a first seed below 2**62. Got "
+                f"{self.num_seeds=}, {self.num_rounds=}, {self.first_seed=}."
             )
         for name, setting in self.settings.items():
             _check_keys(f"setting {name!r}", setting, _SETTING_KEYS)
@@ -279,6 +285,9 @@ class Campaign:
 
 def blocks_of(spelled_out: Sequence[Series], block_size: int) -> list[Block]:
     r"""Split series with explicit strategies and rounds into blocks."""
+    runs = [(each.experiments, each.settings, each.strategies, each.seeds) for each in spelled_out]
+    if (count := sum(math.prod(map(len, each)) for each in runs)) > _MOST:
+        raise ValueError(f"Expected a campaign of at most {_MOST:,} runs. Got {count:,}.")
     return [
         Block(
             name,

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from botorch_risk_bench.campaigns.description import Block
 from botorch_risk_bench.campaigns.worker import Failure
+from botorch_risk_bench.printed import printable
 
 _LINE_SECONDS = 30.0
 
@@ -27,7 +28,7 @@ class Bar:
         self._failed, self._started, self._shown = 0, time.monotonic(), -float("inf")
         self._show, self._bar, self._is_said = show, None, False
         if show and sys.stderr.isatty():
-            self._bar = tqdm(desc=name, total=total, initial=done, unit="round")
+            self._bar = tqdm(desc=printable(name), total=total, initial=done, unit="round")
 
     def __enter__(self) -> Bar:
         return self
@@ -53,7 +54,8 @@ class Bar:
     def fail(self, block: Block, failure: Failure) -> None:
         self._failed += 1
         if self._show:
-            tqdm.write(f"failed: {block}, round {failure.round}: {failure.cause}", sys.stderr)
+            text = f"failed: {block}, round {failure.round}: {failure.cause}"
+            tqdm.write(printable(text), sys.stderr)
 
     def _line(self) -> None:
         self._shown, self._is_said = time.monotonic(), True
@@ -64,7 +66,7 @@ class Bar:
         share = self._done / self._total if self._total else 1.0
         failed = f", {self._failed} blocks failed" if self._failed else ""
         print(
-            f"{time.strftime('%H:%M:%S')} {self._name}: {share:.0%}, {self._done:,} of "
+            f"{time.strftime('%H:%M:%S')} {printable(self._name)}: {share:.0%}, {self._done:,} of "
             f"{self._total:,} rounds{failed}, {left} left",
             file=sys.stderr,
             flush=True,

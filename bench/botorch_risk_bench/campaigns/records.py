@@ -1,6 +1,5 @@
 r"""The rounds of one experiment in a store, as tables and pictures read them."""
 
-import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from torch.nn.functional import pad
 from botorch_risk_bench.campaigns.database import NoResultsError, StoreError
 from botorch_risk_bench.campaigns.journal import RoundRecord
 from botorch_risk_bench.campaigns.store import CampaignStore
+from botorch_risk_bench.campaigns.stored_values import tensor_of
 
 
 class ExperimentRecords:
@@ -104,8 +104,8 @@ class ExperimentRecords:
         r"""Stack the values of all seeds, `R x ...`, padded with NaN if sets differ in size."""
         if any(text is None for text in texts):
             return None
-        dtype = getattr(torch, self._identity["dtype"].removeprefix("torch."))
-        values = [torch.tensor(json.loads(text), dtype=dtype) for text in texts]
+        dtype, path = self._identity["dtype"], self._store.path
+        values = [tensor_of(text, dtype, path) for text in texts]
         size = max(value.shape[0] if value.dim() else 0 for value in values)
         return torch.stack([_padded(value, size) for value in values])
 

@@ -3,6 +3,7 @@ r"""Run campaigns: send blocks to workers, commit their reports, replace dead wo
 import dataclasses
 import json
 import shutil
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from botorch_risk_bench.campaigns.progress import Bar
 from botorch_risk_bench.campaigns.store import CampaignStore
 from botorch_risk_bench.campaigns.worker import Failure, Report, Task, advance, versions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.printed import printable
 
 _POLL_SECONDS = 0.5
 _REOPEN_SECONDS = 60.0  # to wait for a scheduler that has been started again
@@ -296,6 +298,8 @@ def _run_claimed(
     with ExitStack() as stack:
         device = options.kind_of_device
         store = stack.enter_context(CampaignStore(path, campaign, extend, device))
+        if not options.only_failed:
+            _mend(store, options.progress)
         runner = _Runner(store, part or campaign, engine, options)
         blocks = runner.last_rounds
         bar = stack.enter_context(
@@ -308,6 +312,16 @@ def _run_claimed(
         )
         runner.run(bar)
         return sum(store.progress(block).failure is not None for block in blocks)
+
+
+def _mend(store: CampaignStore, show: bool) -> None:
+    r"""Forget what is damaged in a store, and say so."""
+    found = store.mend()
+    if show and found.damages:
+        for each in found.damages:
+            print(printable(f"damaged: {each}"), file=sys.stderr)
+        again = "; ".join(map(str, found.to_play_again)) or "nothing"
+        print(printable(f"Played again: {again}."), file=sys.stderr)
 
 
 def run_experiment(

@@ -1,10 +1,10 @@
-r"""The tables of a store, and the upgrade from the first version."""
+r"""The tables of a store, and the upgrade from former versions."""
 
 import sqlite3
 
 APPLICATION_ID = 0x42525843  # "BRXC", in the header of the file
-VERSION = 2
-VERSIONS = (1, VERSION)
+VERSION = 3
+VERSIONS = (1, 2, VERSION)
 
 KEY = "experiment, strategy, setting"
 IS_KEY = "experiment = ? AND strategy = ? AND setting = ?"
@@ -15,6 +15,16 @@ COLUMNS = {
     "timings": f"{BLOCK}, round, ask_seconds, evaluate_seconds, tell_seconds",
     "failures": f"{BLOCK}, round, cause, traceback, host",
     "reports": f"{BLOCK}, num_rounds, host, cpu_seconds, peak_bytes",
+    "tallies": f"{BLOCK}, num_reports, has_failed",
+}
+PRIMARY = {
+    "identity": "key",
+    "blocks": BLOCK,
+    "rounds": f"{KEY}, seed, round",
+    "timings": f"{BLOCK}, round",
+    "failures": BLOCK,
+    "reports": "",
+    "tallies": BLOCK,
 }
 # What a row is called in an error, by its columns.
 NAMED = {
@@ -23,6 +33,7 @@ NAMED = {
     "timings": "the times of round {4} of {0}, {1}, {2}, seeds from {3}",
     "failures": "the failure of {0}, {1}, {2}, seeds from {3}",
     "reports": "a report of {0}, {1}, {2}, seeds from {3}",
+    "tallies": "the tally of {0}, {1}, {2}, seeds from {3}",
 }
 _NAMES = "experiment TEXT NOT NULL, strategy TEXT NOT NULL, setting TEXT NOT NULL"
 TABLES = (
@@ -43,8 +54,18 @@ TABLES = (
     f"CREATE TABLE reports ({_NAMES}, first_seed INTEGER NOT NULL, "
     "num_rounds INTEGER NOT NULL, host TEXT NOT NULL, cpu_seconds REAL NOT NULL, "
     "peak_bytes INTEGER NOT NULL, checksum BLOB NOT NULL)",
+    f"CREATE TABLE tallies ({_NAMES}, first_seed INTEGER NOT NULL, "
+    "num_reports INTEGER NOT NULL, has_failed INTEGER NOT NULL, checksum BLOB NOT NULL, "
+    f"PRIMARY KEY ({BLOCK})) WITHOUT ROWID",
 )
 _WITHOUT_CHECKSUMS = ("timings", "failures", "reports")  # in version 1
+_COUNTED = (
+    f"SELECT {BLOCK}, sum(num_reports) AS num_reports, sum(has_failed) AS has_failed FROM ("
+    f"SELECT {BLOCK}, 1 AS num_reports, 0 AS has_failed FROM reports "
+    f"UNION ALL SELECT {BLOCK}, 0, 1 FROM failures "
+    f"UNION ALL SELECT {BLOCK}, 0, 0 FROM blocks) GROUP BY {BLOCK}"
+)
+_TALLIES = f"SELECT *, checksum({COLUMNS['tallies']}) AS checksum FROM ({_COUNTED})"
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -52,21 +73,69 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    r"""Add the checksums that the first version lacks."""
-    if version_of(connection) == VERSION:
+    r"""Add the checksums that the first version lacks, and the tallies that the second lacks."""
+    version = version_of(connection)
+    if version == VERSION:
         return
-    for table in _WITHOUT_CHECKSUMS:
-        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum BLOB NOT NULL DEFAULT x''")
-        connection.execute(f"UPDATE {table} SET checksum = checksum({COLUMNS[table]})")
+    if version == 1:
+        for table in _WITHOUT_CHECKSUMS:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum BLOB NOT NULL DEFAULT x''")
+            connection.execute(f"UPDATE {table} SET checksum = checksum({COLUMNS[table]})")
+    connection.execute(TABLES[-1])
+    count_again(connection)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def count_again(connection: sqlite3.Connection) -> None:
+    r"""Write the tallies of the reports and failures that are there."""
+    connection.execute("DELETE FROM tallies")
+    connection.execute(f"INSERT INTO tallies {_TALLIES}")
+
+
 def read_as_current(connection: sqlite3.Connection) -> None:
-    r"""Let a reading connection see the first version like this one."""
-    if version_of(connection) == VERSION:
+    r"""Let a reading connection see former versions like this one."""
+    version = version_of(connection)
+    if version == VERSION:
         return
-    for table in _WITHOUT_CHECKSUMS:
+    for table in _WITHOUT_CHECKSUMS if version == 1 else ():
         connection.execute(
             f"CREATE TEMP VIEW {table} AS SELECT {COLUMNS[table]}, "
             f"checksum({COLUMNS[table]}) AS checksum FROM main.{table}"
         )
+    connection.execute(f"CREATE TEMP VIEW tallies AS {_TALLIES}")
+
+
+def foreign_part(connection: sqlite3.Connection) -> str | None:
+    r"""The first part of a database that no store has; None if it has the tables of a store alone.
+
+    A view or a virtual table may compute for ever where a table is read.
+    """
+    version = version_of(connection)
+    expected = {
+        table: _columns(table, version)
+        for table in PRIMARY
+        if version == VERSION or table != "tallies"
+    }
+    query = "SELECT type, name, rootpage, sql FROM main.sqlite_master"
+    for kind, name, page, sql in connection.execute(query).fetchall():
+        if str(name).startswith("sqlite_") and (kind, sql) == ("index", None):
+            continue
+        if kind != "table" or name not in expected or not page:
+            return f"the {kind} {name!r}"
+        if _found_columns(connection, name) != expected.pop(name):
+            return f"the table {name!r} with other columns"
+    return f"no table {min(expected)!r}" if expected else None
+
+
+def _columns(table: str, version: int) -> list[tuple[str, int, int]]:
+    r"""Names, positions in the primary key, and 0 for each that is neither hidden nor computed."""
+    names = COLUMNS.get(table, "key, value").split(", ")
+    if version > 1 or table not in _WITHOUT_CHECKSUMS:
+        names.append("checksum")
+    key = PRIMARY[table].split(", ")
+    return [(name, key.index(name) + 1 if name in key else 0, 0) for name in names]
+
+
+def _found_columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, int, int]]:
+    rows = connection.execute(f"PRAGMA main.table_xinfo({table})").fetchall()
+    return [(name, position, hidden) for _, name, _, _, _, position, hidden in rows]

@@ -6,6 +6,7 @@ r"""One SQLite file for a campaign, with one writer: each report of a worker is 
     timings     what each round of a block took
     failures    blocks that have failed, with the cause
     reports     the machine, the time and the memory of each report
+    tallies     how many reports a block has, and whether it has failed
 
 Values other than numbers are JSON, to the last bit. Reading unpickles nothing, and imports nothing
 that the campaign names. Each row has a checksum of all its columns, which is compared on reading,
@@ -20,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from types import TracebackType
 from typing import Any
 
 from botorch_risk_bench.campaigns.claims import check_local
+from botorch_risk_bench.campaigns.damage import Survey, forget, survey
 from botorch_risk_bench.campaigns.database import (
     StoreError,
     check_identity,
@@ -55,6 +57,7 @@ from botorch_risk_bench.campaigns.schema import (
     read_as_current,
     upgrade,
 )
+from botorch_risk_bench.campaigns.stored_values import checked_identity
 from botorch_risk_bench.campaigns.whole_files import replacing
 from botorch_risk_bench.campaigns.worker import Failure, Report, Row, versions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
@@ -155,7 +158,8 @@ class CampaignStore:
     def identity(self) -> dict[str, Any]:
         r"""What distinguishes the campaign from any other, as JSON values."""
         with clear_errors(self.path):
-            return read_identity(self._connection, self.path)
+            found = read_identity(self._connection, self.path)
+        return checked_identity(found, self.path)
 
     def identity_in(self, experiment: str, setting: str) -> dict[str, Any]:
         r"""What an experiment was in a setting when the campaign started, as JSON values."""
@@ -235,6 +239,8 @@ class CampaignStore:
                 self._write("failures", *block.key, *fields)
             took = report.host, float(report.cpu_seconds), report.peak_bytes
             self._write("reports", *block.key, len(new), *took)
+            num_reports, has_failed = self._tally(block)
+            self._write("tallies", *block.key, num_reports + 1, int(has_failed or why is not None))
         return len(new)
 
     def forget_failure(self, block: Block) -> None:
@@ -242,8 +248,23 @@ class CampaignStore:
             self._connection.execute(
                 f"DELETE FROM failures WHERE {IS_KEY} AND first_seed = ?", block.key
             )
+            self._write("tallies", *block.key, self._tally(block)[0], 0)
 
-    def select(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def survey(self) -> Survey:
+        r"""Read all of the store, and find what is damaged or missing in it."""
+        blocks = self.blocks()
+        with snapshot(self._connection, self.path):
+            return survey(self._connection, blocks)
+
+    def mend(self) -> Survey:
+        r"""Delete what is damaged, so that its blocks are played again; what was found."""
+        found = self.survey()
+        if found.damages:
+            with transaction(self._connection, self.path):
+                forget(self._connection, found)
+        return found
+
+    def select(self, sql: str, *values: Any) -> Generator[tuple[Any, ...], None, None]:
         r"""The rows of a query, as they are stored."""
         with clear_errors(self.path):
             # Not `yield from`, which closes the cursor, perhaps after the connection was closed.
@@ -281,9 +302,16 @@ class CampaignStore:
             begun = [(*row[:5], row[6]) for row in rows]
             for table, key in (("rounds", f"{KEY}, seed"), ("timings", BLOCK)):
                 query = f"SELECT {key}, round FROM {table} {clause} ORDER BY {key}, round"
-                found = self.select(query, *where.values())
-                check_no_gaps(table, begun, found, self.path)
+                with closing(self.select(query, *where.values())) as found:
+                    check_no_gaps(table, begun, found, self.path)
         return begun
+
+    def _tally(self, block: Block) -> tuple[int, int]:
+        r"""The number of reports of a block, and whether it has failed."""
+        found = next(
+            self._intact("tallies", f"WHERE {IS_KEY} AND first_seed = ?", *block.key), None
+        )
+        return (0, 0) if found is None else (found[4], found[5])
 
     def _write(self, table: str, *row: Any) -> None:
         r"""Write a row, instead of one with the same key."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +16,14 @@ from torch import Tensor
 
 from botorch_risk_bench.campaigns.database import StoreError
 from botorch_risk_bench.campaigns.store import CampaignStore
+from botorch_risk_bench.campaigns.stored_values import expected, number_of
 from botorch_risk_bench.campaigns.whole_files import replacing
 from botorch_risk_bench.metrics import log_regret, share_held, share_of_targets
 
 ALL = "all"
 # Of the regret after the initial design: four to a factor of ten, down to a thousandth.
 TARGETS = tuple(10 ** (-step / 4) for step in range(1, 13))
+_MOST_BYTES = 2**30  # of a file of regrets, unpacked
 Runs = Mapping[str, Mapping[int, list[float]]]  # simple regret by strategy, seed and round
 
 
@@ -67,7 +68,7 @@ class Regrets:
             experiment, strategy, setting, seed, _ = row[:5]
             if row[9] is not None:
                 runs = objectives.setdefault((experiment, setting), {}).setdefault(strategy, {})
-                runs.setdefault(seed, []).append(float(json.loads(row[9])))
+                runs.setdefault(seed, []).append(number_of(row[9], store.path))
         found, unknown = [], []
         for experiment, settings in store.identity["experiments"].items():
             for setting, identity in settings.items():
@@ -118,16 +119,23 @@ class Regrets:
     @classmethod
     def read(cls, path: str | Path) -> Regrets:
         r"""Read what `write` wrote."""
-        try:
-            values = json.loads(gzip.decompress(Path(path).read_bytes()))
+        with expected("regrets", Path(path)):
+            with gzip.open(path) as file:
+                text = file.read(_MOST_BYTES + 1)
+            if len(text) > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES:,} bytes.")
+            values = json.loads(text)
             experiments = tuple(
-                ExperimentRegrets(**{**each, "runs": _with_numbers(each["runs"])})
+                ExperimentRegrets(
+                    str(each["experiment"]),
+                    str(each["setting"]),
+                    dict(each["settings"]),
+                    _with_numbers(each["runs"]),
+                )
                 for each in values["experiments"]
             )
-            names = {name: tuple(values[name]) for name in ("strategies", "unknown")}
-            return cls(name=values["name"], experiments=experiments, **names)
-        except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:
-            raise StoreError(f"Expected {path} to hold regrets. Got {error!r}.") from error
+            labels, unknown = (tuple(map(str, values[k])) for k in ("strategies", "unknown"))
+            return cls(str(values["name"]), labels, experiments, unknown)
 
 
 def _with_numbers(runs: Mapping[str, Mapping[str, list[float]]]) -> Runs:

@@ -1,9 +1,8 @@
 r"""Report regret with error bars: as numbers, as a page and as comma-separated values."""
 
 import csv
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk_bench.campaigns.database import NoResultsError
+from botorch_risk_bench.campaigns.database import NoResultsError, StoreError
 from botorch_risk_bench.campaigns.journal import RoundRecord
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.campaigns.store import CampaignStore
+from botorch_risk_bench.campaigns.stored_values import number_of
 from botorch_risk_bench.campaigns.whole_files import replacing
 from botorch_risk_bench.metrics import (
     INTERVAL,
@@ -152,8 +152,9 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
         writer.writerow(COLUMNS)
         for row in store.rows():
             experiment, strategy, setting, seed, index = row[:5]
-            values = _objective_and_regret(row[9], optima[experiment, setting])
-            writer.writerow((experiment, setting, strategy, seed, index, *values))
+            values = _objective_and_regret(row[9], optima[experiment, setting], store.path)
+            names = map(_inert, (experiment, setting, strategy))
+            writer.writerow((*names, seed, index, *values))
             number += 1
     return number
 
@@ -163,18 +164,32 @@ def campaign_markdown(store: CampaignStore) -> str:
 
     Returns:
         Markdown; for an experiment that cannot be tabulated, the reason.
+
+    Raises:
+        StoreError: If something is damaged or missing.
     """
-    parts = []
+    pages = []
+    for page in experiment_pages(store):
+        if isinstance(page, StoreError):
+            raise page
+        pages.append(page)
+    return "\n".join(pages)
+
+
+def experiment_pages(store: CampaignStore) -> Iterator[str | StoreError]:
+    r"""The regret of each experiment in each setting, as Markdown, or what is damaged in it."""
     for name, settings in store.identity["experiments"].items():
         for setting in settings:
             try:
                 page = summary_markdown(ExperimentRecords(store, name, setting))
             except NoResultsError as error:
                 page = f"# {name}\n\nNo table: {error}\n"
+            except StoreError as error:
+                yield error
+                continue
             if len(settings) > 1:
                 page = page.replace("\n", f"\n\nSetting: {setting}.\n", 1)
-            parts.append(page)
-    return "\n".join(parts)
+            yield page
 
 
 def _on_rounds(identity: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -285,8 +300,13 @@ def comparison_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     return f"{table(header, rows)}\n\n{note_on_comparisons(number)}"
 
 
-def _objective_and_regret(value: str | None, optimum: float | None) -> tuple[Any, Any]:
+def _inert(name: str) -> str:
+    r"""A name as a spreadsheet shows it; one that begins like a formula would be computed."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
+
+
+def _objective_and_regret(value: str | None, optimum: float | None, path: Path) -> tuple[Any, Any]:
     if value is None:
         return "", ""
-    objective = float(json.loads(value))
+    objective = number_of(value, path)
     return objective, "" if optimum is None else optimum - objective

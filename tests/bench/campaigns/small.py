@@ -48,6 +48,7 @@ def as_first_version(path: Path) -> None:
     with connection:
         for table in ("timings", "failures", "reports"):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        connection.execute("DROP TABLE tallies")
         write_identity(connection, identity)
         connection.execute("PRAGMA user_version = 1")
     connection.execute("VACUUM")

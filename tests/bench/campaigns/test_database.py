@@ -81,7 +81,7 @@ def newer(path: Path) -> None:
         (foreign_database, "to be the store of a campaign. Got another file"),
         (truncated, "malformed|intact"),
         (overwritten, "malformed|intact"),
-        (newer, "Expected schema 2 .* Got schema 99.* run the experiment again"),
+        (newer, "Expected schema 3 .* Got schema 99.* run the experiment again"),
     ],
     ids=["text", "foreign", "truncated", "overwritten", "newer"],
 )

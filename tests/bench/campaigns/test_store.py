@@ -20,6 +20,7 @@ from botorch_risk_bench.campaigns import (
 from botorch_risk_bench.campaigns import store as module
 from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.campaigns.database import NoResultsError, snapshot
+from botorch_risk_bench.campaigns.schema import VERSION
 from botorch_risk_bench.campaigns.worker import Failure, Report, advance
 from botorch_risk_bench.reports import campaign_markdown, read_board, write_table
 
@@ -218,7 +219,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_where_it_is_run(path
     assert run_here(small(), path) == 0
     with CampaignStore(path) as store:
         assert contents(store) == new
-        assert next(store.select("PRAGMA user_version")) == (2,)
+        assert next(store.select("PRAGMA user_version")) == (VERSION,)
         assert next(store.select("SELECT length(checksum) FROM reports")) == (16,)
         assert "spelled_out" in store.identity
     as_first_version(path)
