@@ -1,4 +1,4 @@
-r"""One thread per worker unless OMP_NUM_THREADS says otherwise; every test and every example starts from the same global random state.
+r"""One thread per worker unless OMP_NUM_THREADS says otherwise; one random state for every test.
 
 A test in which BoTorch would compile a kernel fails: whoever runs that code waits for a minute.
 """
