@@ -299,4 +299,7 @@ def test_a_share_needs_a_finite_threshold() -> None:
     for threshold in (torch.nan, torch.inf):
         with pytest.raises(ValueError, match=r"Expected a finite `threshold`. Got"):
             ShareAbove(threshold)
+    for under in (None, 0.1, "expectation", Expectation):
+        with pytest.raises(TypeError, match="Expected `under` to be a risk measure"):
+            ShareAbove(0.5, under=under)  # type: ignore[arg-type]
     assert ShareAbove(2.0)(torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.5])) == 0.5
