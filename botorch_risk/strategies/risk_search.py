@@ -14,6 +14,7 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from botorch_risk.acquisition.lacing import check_has_lacing_value
 from botorch_risk.acquisition.named import (
     RiskSchedule,
     check_risk,
@@ -356,7 +357,8 @@ def risk_search(
     Raises:
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If w is chosen although its distribution is learnt, or although it
-            perturbs the decision and there are constraints.
+            perturbs the decision and there are constraints, or by a rule that does not support the
+            measure.
         ValueError: If a number is out of its range, or both `acquisition` and `choose` are given.
 
     Example:
@@ -408,6 +410,8 @@ def risk_search(
         if acquisition is not None:
             decide = MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
         choose = DecisionThenValue(decide, value_of_rule(value_rule))
+        if w_is_chosen and value_rule == "lacing" and isinstance(risk_measure, RiskMeasure):
+            check_has_lacing_value(risk_measure)
     method = EnvironmentRisk(
         recipe,
         choose,
