@@ -4,6 +4,7 @@ import itertools
 import random
 import warnings
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +25,11 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
+from botorch_risk.risk.ball import Ball
 from botorch_risk.risk.measures import _warn_of_alpha
 from tests.calls import called, first_call
 from tests.public_objects import hints_of, public_objects
+from tests.risk.cases import RISK_MEASURES
 
 SAID = (
     "`risk_level` is the probability of the lower tail: at 0.9 the risk leaves out only the best "
@@ -293,6 +296,25 @@ def test_the_expected_share_above_of_known_values_is_their_share() -> None:
     assert expected == measure(values, weights) == 0.5
     (slopes,) = torch.autograd.grad(expected, values)
     assert (slopes == 0).all()
+
+
+BALLS = [case for case in RISK_MEASURES if isinstance(case.measure, Ball)]
+
+
+@pytest.mark.parametrize("case", BALLS, ids=[case.name for case in BALLS])
+@pytest.mark.parametrize("missing", [torch.nan, torch.inf, -torch.inf])
+def test_a_row_that_is_not_finite_has_no_worst_distribution(case: Any, missing: float) -> None:
+    r"""Also where the value has no weight; the other rows have theirs."""
+    values, weights, points = case.draw(3)
+    ball = case.bind(points)
+    expected = ball.worst_distribution(values, weights)
+    holed = values.clone()
+    holed[0, 2] = holed[2, 1] = missing
+    assert weights[0, 2] == 0 < weights[2, 1]
+    found = ball.worst_distribution(holed, weights)
+    assert found[[0, 2]].isnan().all()
+    torch.testing.assert_close(found[1], expected[1], rtol=0, atol=1e-6)
+    torch.testing.assert_close(expected.sum(dim=-1), torch.ones(3).double())
 
 
 def test_a_share_needs_a_finite_threshold() -> None:
