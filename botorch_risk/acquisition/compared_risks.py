@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
-from botorch_risk.arguments import as_floating, check_even
+from botorch_risk.arguments import as_floating, check_even, check_rows
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at, inputs_of_readings
@@ -65,7 +65,8 @@ class RiskLookahead(PointwiseAcquisitionFunction):
 
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
-            model, or there are fewer than two compared decisions.
+            model, or there are fewer than two compared decisions, or in another batch shape.
+        InputDataError: If a compared or pending decision is not finite.
         TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the model is not an exact GP with a Gaussian likelihood and one output.
         ValueError: If the number of samples is not even.
@@ -102,6 +103,12 @@ class RiskLookahead(PointwiseAcquisitionFunction):
             raise BotorchTensorDimensionError(
                 "Expected at least 2 decisions to compare, `batch_shape x P x d_x`. "
                 f"Got {tuple(X_compared.shape)}."
+            )
+        check_rows("X_compared", X_compared, "d_x")
+        if X_compared.shape[:-2] not in (torch.Size(), model.batch_shape):
+            raise BotorchTensorDimensionError(
+                "Expected `X_compared` to have the batch shape of the model, "
+                f"{tuple(model.batch_shape)}, or none. Got {tuple(X_compared.shape)}."
             )
         made = environment.expand(X_compared)[0].shape[-1]
         check_made_inputs(input_widths(model), made)
@@ -154,6 +161,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
             The queries, `batch_shape x m x d`, differentiable in `X` with w fixed.
         """
         X = as_points(X, self.model)
+        self.check_points(X)
         with torch.no_grad():
             best = self._of_replicates(lambda X: self._best(X)[1], X)
         return inputs_at(self.environment.expand(X)[0], best)

@@ -8,7 +8,7 @@ from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standa
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_even
-from botorch_risk.posterior.t_batch import as_points
+from botorch_risk.posterior.t_batch import as_points, checked_points
 
 
 @construct_from_own_arguments
@@ -44,7 +44,7 @@ class LogRiskKnowledgeGradient(RiskLookahead):
 
     def log_gain(self, readings: Tensor) -> Tensor:
         r"""Log gains of readings (x, w), `batch_shape x m`, from `batch_shape x m x d`."""
-        return self._at(as_points(readings, self.model))
+        return self._at(checked_points(readings, self.model, "readings"))
 
     def _score(self, slopes: Tensor) -> Tensor:
         r"""The log gain of the largest of all lines."""

@@ -1,6 +1,5 @@
 r"""Acquisition functions for level-set estimation: where is the function above a level?"""
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -8,6 +7,7 @@ from torch import Tensor
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
+    as_finite,
     per_point,
     register_buffers,
     register_weights,
@@ -48,6 +48,7 @@ class Straddle(PointwiseAcquisitionFunction):
     lost in the appendix of TRUVAR.) Single-outcome, q = 1: use `sequential=True`.
 
     Example:
+        >>> import torch
         >>> from botorch.models import SingleTaskGP
         >>> X = torch.rand(8, 1, dtype=torch.double)
         >>> acqf = Straddle(SingleTaskGP(X, (6 * X).sin()), threshold=0.5)
@@ -81,10 +82,7 @@ class Straddle(PointwiseAcquisitionFunction):
         """
         super().__init__(model=model)
         warn_if_unfitted(model)
-        level = torch.as_tensor(threshold, dtype=torch.double).clone()
-        if not level.isfinite().all():
-            raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-        register_buffers(self, model, threshold=level)
+        register_buffers(self, model, threshold=as_finite("threshold", threshold))
         register_weights(self, model, beta=beta)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)

@@ -12,7 +12,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative, check_rows
 from botorch_risk.posterior.t_batch import TBatch, as_points, check_points
 from botorch_risk.steady import sent
 
@@ -129,8 +129,13 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
 
         Args:
             X_pending: `batch_shape x n' x d` points, or `None`; integers count as floats.
+
+        Raises:
+            InputDataError: If a point is not finite.
         """
         pending = None if X_pending is None else as_points(X_pending, self.model)
+        if pending is not None and pending.numel():
+            check_rows("X_pending", pending, "d")
         super().set_X_pending(pending)
         none = pending is None or pending.shape[-2] == 0
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
@@ -201,6 +206,14 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
     r"""A copy of a finite weight >= 0 in double precision; raises ValueError otherwise."""
     check_nonnegative(**{name: value})
     return torch.as_tensor(value, dtype=torch.double).clone()
+
+
+def as_finite(name: str, numbers: float | Tensor) -> Tensor:
+    r"""A copy of numbers in double precision; raises ValueError unless all are finite."""
+    found = as_floating(numbers, name).detach().double().clone()
+    if not found.isfinite().all():
+        raise ValueError(f"Expected a finite `{name}`. Got {numbers}.")
+    return found
 
 
 def register_weights(module: Module, model: Model, **weights: float | Tensor | None) -> None:

@@ -2,7 +2,7 @@ r"""Select the value of W whose reading is most informative about the risk of a 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -11,7 +11,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
-from botorch_risk.arguments import check_even
+from botorch_risk.arguments import check_even, check_rows
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.botorch_parts import parts_of
@@ -21,6 +21,7 @@ from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_w
 from botorch_risk.risk import RiskMeasure
 
 
+@runtime_checkable
 class RiskWithLimit(Protocol):
     r"""A risk that has to reach a limit, such as a `RiskConstraint`."""
 
@@ -83,10 +84,11 @@ def select_value(
     Raises:
         BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
             model.
-        TypeError: If a part is not an environment or a risk measure.
+        InputDataError: If a decision is not finite.
+        TypeError: If a part is not a model, an environment, a risk measure or a constraint.
         UnsupportedError: If the posterior of the model is not Gaussian, the model is one of risks
             already, or the transform does not select one outcome.
-        ValueError: If the number of samples is not positive and even.
+        ValueError: If there is no measure, or the number of samples is not positive and even.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -104,8 +106,15 @@ def select_value(
     refuse_reduced(model)
     several = isinstance(risk_measure, Sequence)
     measures: Any = risk_measure if several else [risk_measure]
+    if not measures:
+        raise ValueError("Expected at least one `risk_measure`. Got none.")
+    for each in constraints:
+        if not isinstance(each, RiskWithLimit):
+            raise TypeError(f"Expected `constraints` such as `RiskConstraint`. Got {each!r}.")
     parts = [parts_of(environment, measure) for measure in measures]
     X = as_points(X, model)
+    if X.dim() < 2 or X.numel():
+        check_rows("X", X, "d_x")
     inputs, weights = parts[0][0].expand(X)
     check_made_inputs(input_widths(model), inputs.shape[-1])
     reading = _Reading(model, parts[0][0], X, inputs, num_samples)

@@ -61,13 +61,15 @@ class RiskConstraint:
         environment: What a decision may meet. For an outcome that depends on the decision alone:
             `InputPerturbation` with one perturbation, 0.
         risk_measure: Reduces the outcomes; larger is better.
-        threshold: In units of the outcome.
+        threshold: In units of the measure, for most that of the outcome.
         outcome: The index of the outcome in the model.
         at_most: Whether small outcomes are good. The measure is then taken of the negative outcome,
-            so `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth.
+            so `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth. It has to be in the
+            unit of the outcome: a probability has no such negative.
 
     Raises:
         TypeError: If a part is not an environment or a measure.
+        UnsupportedError: If `at_most` is asked of a measure in another unit.
         ValueError: If the threshold is not finite or the outcome negative.
 
     Example:
@@ -91,6 +93,12 @@ class RiskConstraint:
             object.__setattr__(self, "environment", environment)
             object.__setattr__(self, "risk_measure", risk_measure)
         check_threshold(self.threshold, self.outcome)
+        if self.at_most and not self.risk_measure.in_unit_of_outcome:
+            raise UnsupportedError(
+                "Expected a measure in the unit of the outcome for `at_most`. Got "
+                f"{self.risk_measure!r}, a probability; P(y > c) <= delta is "
+                "`RiskConstraint.chance(environment, c, outcome, delta)`."
+            )
 
     @classmethod
     def chance(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.compared_risks import ComparedRisks, RiskLookahead
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
-from botorch_risk.acquisition.pointwise import register_weights
+from botorch_risk.acquisition.pointwise import as_finite, register_weights
 from botorch_risk.arguments import check_nonnegative
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
@@ -89,14 +89,13 @@ class ExpectedClassification(RiskLookahead):
             model, environment, risk_measure, X_compared, w_is_chosen, num_samples, X_pending
         )
         register_weights(self, model, beta=beta)
-        level = torch.as_tensor(threshold, dtype=torch.double)
-        if not level.isfinite().all():
-            raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-        of_replicates = level.shape[: len(model.batch_shape)] == model.batch_shape
-        if not level.numel() or (level.dim() and not of_replicates):
+        level = as_finite("threshold", threshold)
+        batch, dims = model.batch_shape, len(model.batch_shape)
+        fits = level.shape[:dims] == batch and level.dim() <= dims + 1
+        if not level.numel() or (level.dim() and not fits):
             raise BotorchTensorDimensionError(
                 "Expected `threshold` to be a number, or to have the batch shape of the model, "
-                f"{tuple(model.batch_shape)}, and the number of levels. Got {tuple(level.shape)}."
+                f"{tuple(batch)}, and the number of levels. Got {tuple(level.shape)}."
             )
         self.register_buffer("threshold", level.to(self.X_compared).clone())
         self.variance_weight = variance_weight

@@ -1,6 +1,5 @@
 r"""The straddle of a risk: uncertain, and close to the level."""
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -9,6 +8,7 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.joint_risk_ucb import JointRiskUpperConfidenceBound
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
+    as_finite,
     per_point,
     register_buffers,
 )
@@ -42,6 +42,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         ValueError: If the threshold is not finite.
 
     Example:
+        >>> import torch
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import Expectation
@@ -69,10 +70,8 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         super().__init__(model=model)
         bound = JointRiskUpperConfidenceBound if joint else RiskUpperConfidenceBound
         self.bound = bound(model, environment, risk_measure, beta, posterior_transform)
-        level = torch.as_tensor(threshold)
-        if not level.isfinite().all():
-            raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-        register_buffers(self, model, threshold=level.to(self.bound.beta).clone())
+        level = as_finite("threshold", threshold)
+        register_buffers(self, model, threshold=level.to(self.bound.beta))
         self.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:

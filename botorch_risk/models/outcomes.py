@@ -29,7 +29,12 @@ class ModelOfRisks(Model):
 
 
 def refuse_reduced(model: Model) -> None:
-    r"""Raise UnsupportedError for a model of risks, which would be reduced twice."""
+    r"""Raise UnsupportedError for a model of risks, which would be reduced twice.
+
+    And TypeError for what is no model.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"Expected `model` to be a model of BoTorch. Got {model!r}.")
     parts = model.models if isinstance(model, ModelList) else [model]
     for part in parts:
         if isinstance(part, ModelOfRisks):

@@ -185,6 +185,7 @@ class PosteriorCache:
     @torch.no_grad()
     def build(cls, model: Any) -> PosteriorCache:
         model.eval()  # GPyTorch then transforms the training inputs
+        transform_again(model)
         state = ModelState.of(model)
         (X,) = model.train_inputs
         centre = X.mean(dim=-2, keepdim=True)
@@ -245,6 +246,21 @@ class PosteriorCache:
             units=OutcomeUnits(*(_stacked(parts) for parts in zip(*units, strict=True))),
             **stacked,
         )
+
+
+@torch.no_grad()
+def transform_again(model: Any) -> None:
+    r"""Transform the training inputs of a model in evaluation mode with its present parameters.
+
+    `eval` does so once. A state that is loaded later changes the transform of new points, such as
+    the exponents of `Warp`, and BoTorch leaves the training inputs as they were.
+    """
+    transform, original = model._modules.get("input_transform"), model._original_train_inputs
+    if transform is None or original is None or not model._has_transformed_inputs:
+        return
+    inputs = transform.preprocess_transform(original)
+    if inputs.shape == model.train_inputs[0].shape and not inputs.equal(model.train_inputs[0]):
+        model.set_train_data(inputs, strict=False)
 
 
 def _factored(covariance: Tensor, model: Any) -> tuple[Tensor, bool]:

@@ -14,14 +14,15 @@ from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosterio
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.additive_gp import OrthogonalAdditiveGP
-from botorch.models.model import Model
+from botorch.models.model import Model, ModelList
 from gpytorch import settings
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.models import ExactGP
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
 from botorch_risk.gradients import inputs_need_gradients, predicting_with
-from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.cache import PosteriorCache, transform_again
 from botorch_risk.posterior.stationary_moments import (
     chunk_size,
     outcome_bound,
@@ -203,6 +204,9 @@ class MarginalPredictor:
         X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
         model = self._differentiable_model()
+        for part in model.models if isinstance(model, ModelList) else [model]:
+            if isinstance(part, ExactGP) and not part.training:
+                transform_again(part)
         for points in X.split(chunk_size(X, 256), dim=-2):  # how many columns only it knows
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d
             with predicting_with(model):

@@ -1,6 +1,7 @@
 r"""The base of balls of distributions."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -28,8 +29,10 @@ class Ball(RiskMeasure, ABC):
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The distribution with the smallest expectation in the ball, `... x n_w`.
 
+        It is NaN for a row with a value that is not finite.
+
         Args:
-            values: `... x n_w` finite values.
+            values: `... x n_w` values.
             weights: The centre, broadcastable to the values.
         """
 
@@ -44,6 +47,12 @@ class Ball(RiskMeasure, ABC):
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return (self.worst_distribution(values.detach(), weights) * values).sum(dim=-1)
+
+
+def of_finite_rows(solve: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    r"""The distributions that `solve` finds for `values: ... x n_w`; NaN for rows not finite."""
+    missing = ~values.isfinite().all(dim=-1, keepdim=True)
+    return solve(values.masked_fill(missing, 0.0)).masked_fill(missing, torch.nan)
 
 
 def centred(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

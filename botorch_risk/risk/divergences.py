@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop
+from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop, of_finite_rows
 
 _STEPS = 26  # of the search for the tilt; 22 leave a gap of 3e-9 of the range on 28,800 instances
 _TARGET_GAP = 1e-12  # of the range of the values
@@ -167,15 +167,23 @@ def _of_the_support(rows: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
 def _in_chunks(
     function: Callable[[Tensor, Tensor], Tensor], values: Tensor, weights: Tensor
 ) -> Tensor:
-    r"""Apply a function of rows of values and their centres in chunks."""
+    r"""Apply a function of finite rows of values and their centres in chunks."""
+    return of_finite_rows(
+        lambda finite: _all_in_chunks(function, finite, weights), as_floating(values)
+    )
+
+
+def _all_in_chunks(
+    function: Callable[[Tensor, Tensor], Tensor], values: Tensor, weights: Tensor
+) -> Tensor:
     rows, centre = centred(values, weights)
     n_w = rows.shape[-1]
     size = _CHUNK.rows(rows.device, n_w)
     if rows.numel() <= size * n_w:
-        return function(rows, centre).to(as_floating(values))
+        return function(rows, centre).to(values)
     parts = (each.reshape(-1, n_w).split(size) for each in (rows, centre))
     found = [function(*part) for part in zip(*parts, strict=True)]
-    return torch.cat(found).reshape(rows.shape).to(as_floating(values))
+    return torch.cat(found).reshape(rows.shape).to(values)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ class RiskMeasure(ABC):
 
     A subclass states in `monotone` whether raising a value can only raise the result: only then
     is the risk of an upper bound an upper bound of the risk. One that is not overrides `_bounds`.
+    It states in `in_unit_of_outcome` whether a sure gain raises the result by as much.
 
     Example:
         >>> class Hurwicz(RiskMeasure):  # between the worst value and the best
@@ -50,6 +51,7 @@ class RiskMeasure(ABC):
     """
 
     monotone: ClassVar[bool] = True
+    in_unit_of_outcome: ClassVar[bool] = True
     optimism: ClassVar[Optimism] = "of_risk"  # as in `RiskUpperConfidenceBound`, for a search
     has_kinks: ClassVar[bool] = False  # whether its gradient jumps where values swap their order
     is_a_program: ClassVar[bool] = False  # solved for each value, too slowly for many samples
@@ -464,6 +466,7 @@ class ShareAbove(RiskMeasure):
         under: The monotone measure of the indicators, `Expectation()` or a ball.
 
     Raises:
+        TypeError: If `under` is not a risk measure.
         ValueError: If the threshold is not finite, or `under` not monotone.
 
     Example:
@@ -475,11 +478,14 @@ class ShareAbove(RiskMeasure):
         tensor(0.4000)
     """
 
+    in_unit_of_outcome: ClassVar[bool] = False
     threshold: float
     under: RiskMeasure = Expectation()
 
     def __post_init__(self) -> None:
         check_finite(threshold=self.threshold)
+        if not isinstance(self.under, RiskMeasure):
+            raise TypeError(f"Expected `under` to be a risk measure. Got {self.under!r}.")
         if not self.under.monotone:
             raise ValueError(f"Expected a monotone measure as `under`. Got {self.under!r}.")
 

@@ -12,7 +12,7 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
-from botorch_risk.risk.ball import Ball
+from botorch_risk.risk.ball import Ball, of_finite_rows
 from botorch_risk.risk.mmd_few_points import MANY_ROWS, solve_on_few_points
 from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
 
@@ -79,6 +79,9 @@ class _KernelBalls:
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The worst distribution of each row of `values: batch_shape x ... x n_w`."""
         check_size(self.kernel_matrix.shape, values)
+        return of_finite_rows(lambda finite: self._worst_distribution(finite, weights), values)
+
+    def _worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
         rows = values.detach().double().reshape(len(self._balls), -1, values.shape[-1])
         centres = weights.detach().double().expand(values.shape).reshape(rows.shape)
         centres = centres / centres.sum(dim=-1, keepdim=True)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
-from botorch_risk.risk.ball import Ball
+from botorch_risk.risk.ball import Ball, of_finite_rows
 
 
 def total_variation_worst_case(
@@ -60,8 +60,12 @@ def total_variation_worst_distribution(
         tensor([0.7500, 0.2500, 0.0000])
     """
     check_nonnegative(radius=radius)
-    values, weights = as_floating(values), as_floating(weights, "weights")
-    moved = radius if half_convention else radius / 2
+    weights, moved = as_floating(weights, "weights"), radius if half_convention else radius / 2
+    return of_finite_rows(lambda finite: _moved(finite, weights, moved), as_floating(values))
+
+
+def _moved(values: Tensor, weights: Tensor, moved: float) -> Tensor:
+    r"""The weights after a probability has moved from the largest values to the smallest."""
     order = values.argsort(dim=-1, descending=True)
     weights = weights.expand_as(values).gather(-1, order)
     above = weights.cumsum(dim=-1) - weights  # probability of the values sorted before

@@ -14,13 +14,16 @@ from torch import Tensor
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.matrices import sums_at
-from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop
+from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop, of_finite_rows
 from botorch_risk.risk.measures import Optimism, RiskMeasure
 from botorch_risk.risk.mmd import check_size, require_bound, without_copies
 
 _STEPS = 32  # of the search for the price of transport
 _TARGET_GAP = 1e-12  # of the range of the values
 _CHUNK = ChunkSize(cpu=2**17, gpu=2**26)  # pairs of points, all candidates counted
+
+# The smallest tolerances that the solver knows: a distance may be far below the largest one.
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 Metric = Callable[[Tensor, Tensor], Any]
 
@@ -122,7 +125,9 @@ class _Pairs:
         prices = scipy.sparse.hstack([leaving, reaching]).tocsr()
         free = [(None, None)] * (2 * n_w - 1) + [(0.0, 0.0)]
         found = [
-            -linprog(-np.concatenate([p, q]), A_ub=prices, b_ub=costs, bounds=free).fun
+            -linprog(
+                -np.concatenate([p, q]), A_ub=prices, b_ub=costs, bounds=free, options=_TIGHT
+            ).fun
             for costs, ps, qs in zip(distances, *rows, strict=True)
             for p, q in zip(ps, qs, strict=True)
         ]
@@ -179,7 +184,13 @@ def _worst_distribution(
     plans: _Pairs | _Line, values: Tensor, weights: Tensor, radius: float
 ) -> Tensor:
     r"""The worst distribution of each row of `values: batch_shape x ... x n_w`."""
-    given = as_floating(values)
+    return of_finite_rows(
+        lambda finite: _of_finite(plans, finite, weights, radius), as_floating(values)
+    )
+
+
+def _of_finite(plans: _Pairs | _Line, values: Tensor, weights: Tensor, radius: float) -> Tensor:
+    given = values
     values, centre = centred(values, weights)
     if radius == 0:
         return centre.to(given)

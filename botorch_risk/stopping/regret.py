@@ -73,7 +73,12 @@ def regret_samples(
     check_even(num_expected=num_expected)
     refuse_reduced(model)
     environment, measure = parts_of(environment, risk_measure)
-    X, x = as_points(X_compared, model), as_points(x, model).unsqueeze(-2)
+    X, x = as_points(X_compared, model), as_points(x, model)
+    if not x.dim():
+        raise BotorchTensorDimensionError(
+            f"Expected `x` to have shape `batch_shape x d_x`. Got the number {x}."
+        )
+    x = x.unsqueeze(-2)
     check_rows("X_compared", X, "d_x")
     check_rows("x", x, "d_x")
     try:

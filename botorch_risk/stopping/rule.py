@@ -3,6 +3,7 @@ r"""A rule for ending an experiment."""
 import math
 from dataclasses import dataclass
 
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_counts, check_nonnegative, check_probability
@@ -53,7 +54,8 @@ def can_stop(
         horizon: The number of rounds in which you look, at least t.
 
     Raises:
-        ValueError: If a number is out of its range.
+        BotorchTensorDimensionError: If there is no sample.
+        ValueError: If a regret is negative or a number out of its range.
 
     Example:
         >>> import torch
@@ -62,6 +64,13 @@ def can_stop(
         tensor([ True, False])
     """
     regret = as_floating(regret, "regret")
+    if not regret.dim() or not regret.shape[-1]:
+        raise BotorchTensorDimensionError(
+            "Expected `regret` to have shape `R x S`, with at least one sample. "
+            f"Got {tuple(regret.shape)}."
+        )
+    if (regret < 0).any():
+        raise ValueError(f"Expected `regret` of at least 0. Got {regret[regret < 0][0]}.")
     check_nonnegative(epsilon=epsilon)
     check_probability(delta=delta)
     check_counts(t=t)

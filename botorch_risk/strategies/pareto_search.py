@@ -409,6 +409,11 @@ def pareto_search(
     space = EnvironmentSpace(
         decision_box(bounds), environment, w_is_chosen, measures if w_is_chosen else None
     )
+    if w_is_chosen and value_rule == "lacing":
+        raise UnsupportedError(
+            "Expected another `value_rule` for several objectives. Got 'lacing', whose bounds are "
+            "those of one risk."
+        )
     if w_is_chosen and space.perturbs:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` if the environment perturbs the decision. "

@@ -28,6 +28,7 @@ from botorch_risk.tables import (
     rule_for,
 )
 from botorch_risk.tables.report import report_risks
+from botorch_risk.tables.rules import check_rule
 
 
 class Pair(NamedTuple):
@@ -393,6 +394,7 @@ def table_search(
     Raises:
         BotorchTensorDimensionError: If weights or allowed pairs do not fit the table.
         InputDataError: If a name is duplicated or a value is missing.
+        UnsupportedError: If the rule does not support the risk.
         ValueError: If a number or the rule is out of its range.
 
     Example:
@@ -414,13 +416,15 @@ def table_search(
     rows, columns = Factors.of(conditions, "conditions"), Factors.of(contexts, "contexts")
     shares = in_order("weights", weights, columns.names)
     environment, measure = parts_of(DiscreteEnvironment(columns.features, shares), risk_measure)
+    rule = rule_for(measure) if rule is None else rule
+    check_rule(rule, measure)
     return TableSearch(
         rows,
         columns,
         measure.bind(environment),
         environment,
         _allowed(allowed, rows, columns),
-        rule_for(measure) if rule is None else rule,
+        rule,
         seed,
         num_initial,
         float(noise_share),

@@ -235,6 +235,7 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     For the share above a threshold these are the contexts whose bounds enclose it. Contexts with
     the same bounds, as untried ones often have them, lace together.
     """
+    check_rule("lacing", belief.risk_measure)
     x = largest_bound(belief, generators)
     lower, upper = (_up_to_rounding(_of_each(bound, x)) for bound in belief.bounds)
     measure, weights = belief.risk_measure, belief.weights
@@ -242,13 +243,8 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
         laces = (lower <= measure.threshold) & (measure.threshold < upper)
     elif isinstance(measure, ValueAtRisk):
         laces = lacing_mask(lower, upper, weights, measure.risk_level, measure.strict)
-    elif isinstance(measure, COHERENT):
-        laces = covering_mask(measure, lower, upper, weights)
     else:
-        raise UnsupportedError(
-            "Expected value-at-risk, a coherent measure or `ShareAbove` for the rule 'lacing'. "
-            f"Got {type(measure).__name__}."
-        )
+        laces = covering_mask(measure, lower, upper, weights)
     same = (lower.unsqueeze(-1) == lower.unsqueeze(-2)) & (
         upper.unsqueeze(-1) == upper.unsqueeze(-2)
     )
@@ -315,6 +311,15 @@ TABLE_RULES: dict[TableRule, Chooser] = {
     "random_context": random_context,
     "random_pair": random_pair,
 }
+
+
+def check_rule(rule: TableRule, risk_measure: RiskMeasure) -> None:
+    r"""Raise UnsupportedError unless a rule supports a measure."""
+    if rule == "lacing" and not isinstance(risk_measure, (ShareAbove, ValueAtRisk, *COHERENT)):
+        raise UnsupportedError(
+            "Expected value-at-risk, a coherent measure or `ShareAbove` for the rule 'lacing'. "
+            f"Got {type(risk_measure).__name__}."
+        )
 
 
 def rule_for(risk_measure: RiskMeasure) -> TableRule:

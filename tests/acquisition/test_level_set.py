@@ -58,5 +58,8 @@ def test_bad_arguments() -> None:
         Straddle(model, torch.nan)
     with pytest.raises(ValueError, match=r"finite `threshold`\. Got tensor\(\[1\., inf\]\)"):
         Straddle(model, torch.tensor([1.0, torch.inf]))
+    for no_number in (None, "high"):
+        with pytest.raises(TypeError, match="Expected `threshold` to be a tensor, or an array"):
+            Straddle(model, no_number)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`beta`"):
         Straddle(model, 1.0, beta=-1.0)

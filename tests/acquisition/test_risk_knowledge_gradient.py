@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
@@ -147,6 +147,21 @@ def test_wrong_arguments_are_named() -> None:
         LogRiskKnowledgeGradient(ModelListGP(model, model), KNOWN, Expectation(), FEW)
     with pytest.raises(BotorchTensorDimensionError, match=r"the 2 inputs of the model. Got 3"):
         LogRiskKnowledgeGradient(model, KNOWN, Expectation(), torch.rand(3, 2).double())
+    with pytest.raises(BotorchTensorDimensionError, match=r"batch shape of the model, \(\), or"):
+        LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW.expand(3, 6, 1))
+    missing = FEW.clone()
+    missing[2] = torch.nan
+    with pytest.raises(InputDataError, match=r"finite `X_compared`. Got \[nan\] at \(2,\)"):
+        LogRiskKnowledgeGradient(model, KNOWN, Expectation(), missing)
+    with pytest.raises(InputDataError, match=r"finite `X_pending`. Got \[nan\] at \(0,\)"):
+        LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, X_pending=missing[2:])
+    with pytest.raises(TypeError, match=r"`model` to be a model of BoTorch. Got None"):
+        LogRiskKnowledgeGradient(None, KNOWN, Expectation(), FEW)  # type: ignore[arg-type]
     acqf = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW)
     with pytest.raises(BotorchTensorDimensionError, match="m x 1"):
         acqf(torch.rand(3, 1, 2).double())
+    with pytest.raises(BotorchTensorDimensionError, match=r"m x 1`. Got \(6, 2\)"):
+        acqf.best_value(FEW.expand(6, 2))
+    for readings in (FEW, FEW.expand(6, 3)):  # one column would be both x and w
+        with pytest.raises(BotorchTensorDimensionError, match="`readings` to have the 2 columns"):
+            acqf.log_gain(readings)

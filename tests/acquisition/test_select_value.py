@@ -8,7 +8,7 @@ from botorch.acquisition.objective import (
     ExpectationPosteriorTransform,
     ScalarizedPosteriorTransform,
 )
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
@@ -191,16 +191,50 @@ def test_a_constraint_may_be_over_other_values() -> None:
     assert torch.equal(one, two)
 
 
-def test_several_objectives_are_added_up() -> None:
-    model = ModelListGP(model_of(), model_of())
-    X = decisions()
-    found = select_value(model, KNOWN, [WorstCase(), Expectation()], X)
-    assert found.shape == (3, 2)
+def test_the_reductions_of_several_objectives_are_added_up_in_their_spreads() -> None:
+    r"""Against conditioning each model on a reading: often another w than for one of them alone."""
+    X_told = torch.rand(2, 9, 2, generator=torch.Generator().manual_seed(3)).double()
+    told = [scale * waves(X).unsqueeze(-1) for scale, X in zip((1.0, 200.0), X_told, strict=True)]
+    models = [SingleTaskGP(X, Y) for X, Y in zip(X_told, told, strict=True)]
+    models[1].covar_module.lengthscale = torch.tensor([0.2, 0.4]).double()
+    X = torch.linspace(0, 1, 25).double().unsqueeze(-1)
+
+    def reductions(model: SingleTaskGP, Y: Tensor, pairs: Tensor) -> Tensor:
+        def variance(posterior: Any) -> float:
+            return float(KNOWN.weights @ posterior.distribution.covariance_matrix @ KNOWN.weights)
+
+        with torch.no_grad():
+            before = variance(model.posterior(pairs))
+            after = [
+                variance(condition(model, pair[None], Y[:1]).posterior(pairs)) for pair in pairs[:3]
+            ]
+        return (before - torch.tensor(after)) / Y.var()
+
+    expected, alone = [], []
+    for x in X:
+        pairs = torch.cat([x.expand(len(W), 1), W], dim=-1)
+        each = [reductions(model, Y, pairs) for model, Y in zip(models, told, strict=True)]
+        expected.append(pairs[int((each[0] + each[1]).argmax())])
+        alone.append(pairs[int(each[0].argmax())])
+    both = ModelListGP(*models)
+    found = select_value(both, KNOWN, [Expectation(), Expectation()], X)
+    assert torch.equal(found, torch.stack(expected))
+    assert (found != torch.stack(alone)).any(dim=-1).sum() >= 3
 
 
 def test_wrong_arguments_are_named() -> None:
     model = model_of()
     X = decisions()
+    with pytest.raises(TypeError, match=r"`model` to be a model of BoTorch. Got None"):
+        select_value(None, KNOWN, Expectation(), X)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least one `risk_measure`"):
+        select_value(model, KNOWN, [], X)
+    with pytest.raises(TypeError, match=r"`constraints` such as `RiskConstraint`. Got 0.3"):
+        select_value(model, KNOWN, Expectation(), X, constraints=[0.3])  # type: ignore[list-item]
+    with pytest.raises(BotorchTensorDimensionError, match=r"`batch_shape x n x d_x`.* Got \(1,\)"):
+        select_value(model, KNOWN, Expectation(), X[0])
+    with pytest.raises(InputDataError, match=r"Expected finite `X`. Got \[nan\] at \(0,\)"):
+        select_value(model, KNOWN, Expectation(), X * torch.nan)
     with pytest.raises(ValueError, match=r"even number for `num_samples`. Got 3"):
         select_value(model, KNOWN, Expectation(), X, num_samples=3)
     with pytest.raises(BotorchTensorDimensionError, match=r"the 2 inputs of the model. Got 3"):

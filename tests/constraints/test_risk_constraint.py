@@ -16,8 +16,14 @@ from botorch_risk.constraints import (
     RiskConstraint,
 )
 from botorch_risk.constraints.noise_quantile import normal_quantile
-from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.risk import ConditionalValueAtRisk, MeanVariance, ValueAtRisk
+from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    MeanVariance,
+    ShareAbove,
+    TotalVariationBall,
+    ValueAtRisk,
+)
 from tests.contracts import RepeatedData, correlation_of, mean_variance_gp, repeated_data
 from tests.models.risks import DISTRIBUTION, ENVIRONMENT, decisions, gp, two_outcomes, two_outputs
 
@@ -52,6 +58,25 @@ def test_bounds_are_those_of_the_outcome(kind: str, at_most: bool) -> None:
     torch.testing.assert_close(bound.upper(X), measure(sign * mean + 2 * sigma, DISTRIBUTION))
     torch.testing.assert_close(bound.lower(X), measure(sign * mean - 2 * sigma, DISTRIBUTION))
     assert constraint.limit == sign * 0.2
+
+
+def test_a_share_is_at_least_a_threshold_and_never_at_most() -> None:
+    measure, X = ShareAbove(0.3, under=TotalVariationBall(0.2)), decisions(20)
+    bound = RiskConstraint(ENVIRONMENT, measure, 0.4, 0).bound(two_outcomes(), beta=4.0)
+    outcomes = two_outcomes().models[0].posterior(ENVIRONMENT.expand(X)[0]).mean.squeeze(-1)
+    shares = [float(DISTRIBUTION[row > 0.3].sum()) for row in outcomes]
+    # A tenth of the probability moves below, where there is such a value.
+    worst = [max(0.0, share - 0.1) if share < 1 - 1e-9 else 1.0 for share in shares]
+    expected = torch.tensor(worst).double()
+    torch.testing.assert_close(bound.mean(X), expected)
+    for environment in (ENVIRONMENT, ObservedContexts(torch.tensor([[0.0], [1.0]]))):
+        with pytest.raises(UnsupportedError, match=r"`at_most`. Got ShareAbove.*chance"):
+            RiskConstraint(environment, measure, 0.1, 0, at_most=True)
+    # P(y > 0.3) <= 0.4, as the message says.
+    rare = RiskConstraint.chance(ENVIRONMENT, 0.3, 0, 0.4)
+    holds = rare.bound(two_outcomes(), beta=0.0).mean(X) >= rare.limit
+    assert holds.tolist() == [share <= 0.4 + 1e-12 for share in shares]
+    assert 0 < holds.sum() < 20
 
 
 def test_bounds_of_a_measure_that_is_not_monotone_are_valid() -> None:

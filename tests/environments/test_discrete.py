@@ -34,6 +34,22 @@ def test_a_point_without_probability_is_kept_but_never_drawn():
     assert (environment.sample(1000, generator()) == 0.5).all()
 
 
+def test_some_entries_keep_their_points_probabilities_and_categories():
+    lots = torch.tensor([[0.0], [4.0], [7.0]]).double()
+    shares = torch.tensor([[0.5, 0.25, 0.25], [0.125, 0.0, 0.875]])
+    both = DiscreteEnvironment(torch.stack([lots, lots + 1]), shares, categories=[0])
+    one, alone = both.some([1]), both.some(1)
+    assert one.points.tolist() == [[[1.0], [5.0], [8.0]]] and one.weights.tolist() == [
+        [0.1, 0, 0.9]
+    ]
+    assert alone.points.tolist() == [[1.0], [5.0], [8.0]] and alone.weights.tolist() == [
+        0.1,
+        0,
+        0.9,
+    ]
+    assert one.categories == alone.categories == both.categories == (0,)
+
+
 def test_draws_do_not_depend_on_the_other_generators():
     environment = DiscreteEnvironment(THREE)
     together = environment.sample(20, [generator(0), generator(1)])

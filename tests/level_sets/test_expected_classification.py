@@ -106,7 +106,15 @@ def test_bad_input() -> None:
         build(known, threshold=torch.nan)
     with pytest.raises(ValueError, match="variance_weight"):
         build(known, variance_weight=-1.0)
+    for no_number in (None, "high"):
+        with pytest.raises(TypeError, match="Expected `threshold` to be a tensor, or an array"):
+            build(known, threshold=no_number)
     two = model((2,))
-    for process_of, level in ((two, torch.ones(3)), (two, torch.ones(2, 0)), (known, [])):
+    for process_of, level in (
+        (two, torch.ones(3)),
+        (two, torch.ones(2, 0)),
+        (known, []),
+        (known, torch.ones(2, 2)),
+    ):
         with pytest.raises(BotorchTensorDimensionError, match="`threshold` to be a number"):
             build(process_of, threshold=level)

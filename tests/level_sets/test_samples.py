@@ -65,6 +65,9 @@ def test_the_straddle_is_the_nearer_end_of_the_interval() -> None:
         torch.testing.assert_close(score.evaluate(X), ends.amin(dim=0))
     with pytest.raises(ValueError, match="threshold"):
         RiskStraddle(known, W, Expectation(), torch.inf)
+    for no_number in (None, "high"):
+        with pytest.raises(TypeError, match="Expected `threshold` to be a tensor, or an array"):
+            RiskStraddle(known, W, Expectation(), no_number)  # type: ignore[arg-type]
 
 
 def test_bad_input() -> None:

@@ -75,6 +75,16 @@ def test_fantasies_condition_on_means_of_repeats(options, batch_shape):
     assert (fantasies.posterior(test_X).variance < few).all()
 
 
+@pytest.mark.filterwarnings("ignore:Non-strict enforcement of botorch tensor conventions")
+def test_fantasies_at_no_points_are_the_model_itself():
+    model, test_X = small_model(), points(3)
+    fantasies = model.fantasize(points(0), SobolQMCNormalSampler(torch.Size([4]), seed=0))
+    expected, found = model.posterior(test_X), fantasies.posterior(test_X)
+    assert found.mean.shape == (4, 3, 1)
+    torch.testing.assert_close(found.mean, expected.mean.expand_as(found.mean))
+    torch.testing.assert_close(found.variance, expected.variance.expand_as(found.variance))
+
+
 def test_conditioned_models_leave_the_original_alone():
     model, X = small_model(), points(5)
     before = everything(model, X)

@@ -1,7 +1,9 @@
 r"""Processes and their covariances in the units of the outcome, and bounds of several at once."""
 
+import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
@@ -245,3 +247,29 @@ def test_gradients_need_formulas_and_inputs_as_they_are() -> None:
         assert JointBounds(several).value_and_gradient(X, widths) is None
     alone = predictors("one without formulas", torch.Size())
     assert JointBounds(alone).value_and_gradient(X, widths) is None
+
+
+def test_an_exponential_kernel_in_a_list_keeps_its_digits_close_to_data() -> None:
+    r"""It falls linearly from distance 0, where squared distances by a product are rounding."""
+    X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
+    Y = (5 * X).sin().sum(dim=-1, keepdim=True)
+    at = X + 1e-7 * torch.tensor([1.0, -1.0])
+    kernels = [MaternKernel(nu=nu, ard_num_dims=2) for nu in (0.5, 2.5)]
+    models = [
+        SingleTaskGP(X, Y, torch.full_like(Y, 1e-6), covar_module=each, outcome_transform=None)
+        for each in kernels
+    ]
+    for model in models:
+        model.covar_module.lengthscale = 0.5
+    bounds = JointBounds([MarginalPredictor(model.eval()) for model in models])
+    found, _ = bounds(at, 2 * [torch.tensor(2.0).double()])
+
+    def kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.exp([[-math.dist(x, z) / 0.5 for z in second] for x in first])
+
+    known, new = X.numpy(), at.numpy()
+    cross = np.linalg.solve(kernel(known, known) + 1e-6 * np.eye(8), kernel(known, new))
+    constant = models[0].mean_module.constant.item()
+    mean = constant + cross.T @ (Y.numpy()[:, 0] - constant)
+    variance = 1 - np.einsum("ij,ij->j", cross, kernel(known, new))
+    np.testing.assert_allclose(found.detach(), mean + 2 * np.sqrt(variance), rtol=0, atol=1e-9)

@@ -5,6 +5,7 @@ import math
 import random
 import warnings
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,10 +26,12 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
+from botorch_risk.risk.ball import Ball
 from botorch_risk.risk.measures import _warn_of_alpha
 from botorch_risk.steady import steady
 from tests.calls import called, first_call
 from tests.public_objects import hints_of, public_objects
+from tests.risk.cases import RISK_MEASURES
 
 SAID = (
     "`risk_level` is the probability of the lower tail: at 0.9 the risk leaves out only the best "
@@ -334,8 +337,30 @@ def test_the_expected_share_above_of_known_values_is_their_share() -> None:
     assert (slopes == 0).all()
 
 
+BALLS = [case for case in RISK_MEASURES if isinstance(case.measure, Ball)]
+
+
+@pytest.mark.parametrize("case", BALLS, ids=[case.name for case in BALLS])
+@pytest.mark.parametrize("missing", [torch.nan, torch.inf, -torch.inf])
+def test_a_row_that_is_not_finite_has_no_worst_distribution(case: Any, missing: float) -> None:
+    r"""Also where the value has no weight; the other rows have theirs."""
+    values, weights, points = case.draw(3)
+    ball = case.bind(points)
+    expected = ball.worst_distribution(values, weights)
+    holed = values.clone()
+    holed[0, 2] = holed[2, 1] = missing
+    assert weights[0, 2] == 0 < weights[2, 1]
+    found = ball.worst_distribution(holed, weights)
+    assert found[[0, 2]].isnan().all()
+    torch.testing.assert_close(found[1], expected[1], rtol=0, atol=1e-6)
+    torch.testing.assert_close(expected.sum(dim=-1), torch.ones(3).double())
+
+
 def test_a_share_needs_a_finite_threshold() -> None:
     for threshold in (torch.nan, torch.inf):
         with pytest.raises(ValueError, match=r"Expected a finite `threshold`. Got"):
             ShareAbove(threshold)
+    for under in (None, 0.1, "expectation", Expectation):
+        with pytest.raises(TypeError, match="Expected `under` to be a risk measure"):
+            ShareAbove(0.5, under=under)  # type: ignore[arg-type]
     assert ShareAbove(2.0)(torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.5])) == 0.5

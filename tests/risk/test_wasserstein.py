@@ -168,6 +168,17 @@ def test_distances_equal_the_linear_program() -> None:
         torch.testing.assert_close(found, torch.tensor(expected).double(), rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_small_distances_keep_their_digits_in_any_unit(unit: float) -> None:
+    r"""A little probability goes across the square, or most of it a little way."""
+    corners = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1e-5, 0.0]]
+    ball = bound(unit * torch.tensor(corners).double(), 0.1 * unit)
+    centre = torch.tensor([0.4, 0.2, 0.2, 0.1, 0.1]).double()
+    moves = torch.tensor([[-1e-5, 1e-5, 0, 0, 0], [-0.3, 0, 0, 0, 0.3]]).double()
+    expected = unit * torch.tensor([1e-5, 0.3e-5]).double()
+    torch.testing.assert_close(ball.distance(centre, centre + moves), expected, rtol=1e-4, atol=0)
+
+
 @pytest.mark.parametrize("d_w", [1, 2])
 def test_points_for_each_replicate(d_w: int) -> None:
     values, weights, points = tensors(d_w)

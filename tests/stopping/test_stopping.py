@@ -118,6 +118,13 @@ def test_what_has_no_risk_is_refused() -> None:
         arguments: Any = {"epsilon": 0.1, "delta": 0.05, "t": 1, **wrong}
         with pytest.raises(ValueError, match=next(iter(wrong))):
             can_stop(regret, **arguments)
+    for empty in (torch.zeros(2, 0), torch.tensor(0.1)):
+        with pytest.raises(BotorchTensorDimensionError, match="`regret` to have shape `R x S`"):
+            can_stop(empty, 0.1, 0.05, t=1)
+    with pytest.raises(ValueError, match=r"Expected `regret` of at least 0. Got -0.25"):
+        can_stop(torch.tensor([[0.0, -0.25]]), 0.1, 0.05, t=1)
+    with pytest.raises(BotorchTensorDimensionError, match=r"Got the number 0\.3"):
+        regret_samples(model(), W, Expectation(), 0.3, COMPARED)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_samples"):
         regret_samples(model(), W, Expectation(), COMPARED[0], COMPARED, 0)
     with pytest.raises(ValueError, match="horizon"):

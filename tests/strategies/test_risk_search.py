@@ -17,7 +17,7 @@ from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstr
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.recommend import InfeasibleRecommendationWarning
-from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, ValueAtRisk
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import (
     Box,
@@ -28,7 +28,9 @@ from botorch_risk.strategies import (
     largest_bound,
     largest_reduction,
     least_certain,
+    pareto_search,
     risk_search,
+    table_search,
     v_ucb,
 )
 from botorch_risk.test_functions import ChanceConstrainedGramacy, ValueAtRiskBranin
@@ -217,6 +219,37 @@ def test_several_outcomes_of_one_dimension_too_few_are_refused() -> None:
     for bad in (Y[..., 0], Y[..., :2]):
         with pytest.raises(BotorchTensorDimensionError, match=r"`1 x q x k x 3`, q >= 1. Got"):
             strategy.tell(X, bad)
+
+
+@pytest.mark.parametrize("w_is_chosen", [False, True])
+def test_the_number_of_values_of_w_chooses_no_other_method(w_is_chosen: bool) -> None:
+    methods = []
+    for number in (5, 256, 257, 2000):
+        values = torch.linspace(0, 1, number).double().unsqueeze(-1)
+        parts = {"environment": DiscreteEnvironment(values), "risk_measure": ValueAtRisk(0.2)}
+        box = torch.tensor([[0.0], [1.0]])
+        methods.append(risk_search(box, 0, w_is_chosen=w_is_chosen, **parts).method)
+    assert methods[0].recipe.joint == w_is_chosen
+    assert methods[0].reporting == "expected_risk_everywhere"
+    assert all(each == methods[0] for each in methods)
+
+
+def test_lacing_without_lacing_values_is_refused_before_anything_is_asked() -> None:
+    unconstrained = {"constraints": (), "w_is_chosen": True, "value_rule": "lacing"}
+    with pytest.raises(UnsupportedError, match=r"a risk measure among.* Got MeanVariance"):
+        build(risk_measure=MeanVariance(1.0), **unconstrained)
+    build(risk_measure=ValueAtRisk(0.1), **unconstrained)
+    with pytest.raises(UnsupportedError, match=r"the rule 'lacing'. Got MeanVariance"):
+        table_search(["P", "Q"], ["u", "v"], risk_measure=MeanVariance(1.0), rule="lacing")
+    with pytest.raises(UnsupportedError, match="another `value_rule` for several objectives"):
+        pareto_search(
+            PROBLEM.decision_bounds,
+            0,
+            **KNOWN,
+            reference_point=(0.0, 0.0),
+            w_is_chosen=True,
+            value_rule="lacing",
+        )
 
 
 def test_bad_arguments_are_refused() -> None:
