@@ -173,8 +173,10 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 summary.
             trim: Leave out wrong readings: those farther from the others' prediction than this
                 number of standard deviations, at most 5 % of a replicate's. 5.0 is a good choice.
-                Construction then fits the model up to twice to find them; `dropped_readings` has
-                their positions. The conditions are those of `keep_copies`.
+                All readings of a row are left out if the other rows say so of their mean: a real
+                peak that only one row has seen looks the same. Construction then fits the model up
+                to four times; `dropped_readings` has their positions. The conditions are those of
+                `keep_copies`.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
@@ -195,6 +197,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             needs_spread=known_noise is None and learns_from_spread,
             uses_readings=known_noise is None and not learns_from_spread,
             keep_copies=keep_copies,
+            trims=trim is not None,
         )
         options = {
             "covar_module": covar_module,
