@@ -180,9 +180,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
-            InputDataError: If an input is not finite, if dtypes differ, if a row has no repeat, if
-                no row has two although the noise is learnt from their spread, or if the outcomes of
-                a single model are constant (a warning names constant replicates of a batch).
+            InputDataError: If an input is not finite, if dtypes differ, if a row has no repeat, or
+                if no row has two although the noise is learnt from their spread. Constant outcomes
+                are a warning, which names the replicates of a batch.
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
                 a replicate of a batch misses rows, or if there are no readings to `trim`.
             ValueError: If a limit, a beta or a choice is out of its range.

@@ -176,9 +176,11 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
 def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     r"""Check that there is something to learn from after pooling equal rows.
 
+    Warns:
+        InputDataWarning: If the means of a model are constant.
+
     Raises:
-        InputDataError: If repeats are needed and no row has two, or the means of a single model are
-            constant.
+        InputDataError: If repeats are needed and no row has two.
     """
     observed = (outcomes.counts > 0).any(dim=-2)
     informed = outcomes.informs_noise.any(dim=-2) | ~observed
@@ -192,7 +194,13 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
             + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
             "`train_Yvar`."
         )
-    _check_not_constant(outcomes.means, constant)
+    if constant.any():
+        warnings.warn(
+            f"The outcomes are constant{describe(constant)}: a model of them says nothing about "
+            "the inputs.",
+            InputDataWarning,
+            stacklevel=4,
+        )
 
 
 def warn_if_unfitted(model: Any) -> None:
@@ -282,18 +290,3 @@ def _are_constant(means: Tensor, num_observed: Tensor) -> Tensor:
     spread = means.amax(dim=-2) - means.amin(dim=-2)
     rounding = torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
     return (spread <= rounding) & (num_observed > 1)
-
-
-def _check_not_constant(means: Tensor, constant: Tensor) -> None:
-    if not constant.any():
-        return
-    if means.dim() == 2:
-        raise InputDataError(
-            f"Expected outcomes that differ between rows. Got the mean {means[0].item()} in all "
-            f"{len(means)} rows."
-        )
-    warnings.warn(
-        f"The outcomes are constant{describe(constant)}; its model says nothing about the inputs.",
-        InputDataWarning,
-        stacklevel=5,
-    )
