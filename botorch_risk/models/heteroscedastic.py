@@ -252,8 +252,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         for name in ("counts", "means", "variances"):
             self.register_buffer(f"train_{name}", getattr(outcomes, name), persistent=False)
         self.knows_variances = outcomes.known_variances
-        self.noise = noise
-        self.mean_model = mean_model
+        self.noise, self.mean_model = noise, mean_model
         self._mean_marginals = MarginalPredictor(mean_model)
         self.register_load_state_dict_post_hook(_observe_again)
 

@@ -1,6 +1,7 @@
 r"""What a DataFrame experiment keeps, what fits it, and in whose sign its options are."""
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,7 @@ from botorch_risk.strategies import (
     safe_rahbo,
     truvar,
 )
+from botorch_risk.strategies.pareto_search import HypervolumeImprovement
 from tests.strategies.bakery import FEW, FLOURS, TABLE, baker, cost, told, twice
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -183,6 +185,82 @@ def test_a_reference_point_is_in_the_sign_of_the_user() -> None:
     assert torch.equal(torch.tensor(best[["x"]].to_numpy()), tensors.recommend())
     assert (best["cost_risk"] > 9).all() and (best["gain_risk"] >= 0).all()
     assert (best["cost_risk_lower"] < best["cost_risk_upper"]).all()
+
+
+def compromise(**options: Any) -> FrameExperiment:
+    options = {"risk_measure": Expectation(), **options}
+    strategy = options.pop("strategy", pareto_search)
+    return FrameExperiment(
+        {"a": (0.0, 1.0)},
+        {"cost": "minimize", "gain": "maximize"},
+        strategy,
+        contexts={"w": (0.0, 1.0)},
+        environment=DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)),
+        num_initial=4,
+        **options,
+    )
+
+
+def test_thresholds_inside_options_are_in_the_sign_of_the_user() -> None:
+    limit = RiskConstraint(ObservedContexts(UNIT), Expectation(), 3.0, outcome=0, at_most=True)
+    point = {"reference_point": [2.0, 0.0]}
+    built = [
+        compromise(constraints=[limit], **given)
+        for given in (
+            point,
+            {"acquisition": HypervolumeImprovement((2.0, 0.0))},
+            {"strategy": partial(pareto_search, **point)},
+            {"strategy": partial(partial(pareto_search, reference_point=[9.0, 9.0]), **point)},
+        )
+    ]
+    for experiment in built:
+        described = experiment.strategy.state_dict()["arguments"]
+        assert described == built[0].strategy.state_dict()["arguments"]
+        assert '"reference_point": [-2.0, 0.0]' in json.dumps(described)
+        assert '"threshold": -3.0' in json.dumps(described)
+
+
+@dataclass(frozen=True)
+class Own:
+    r"""A user's acquisition function, with parts in the unit of an outcome."""
+
+    best_f: float | None = None
+    parts: Any = ()
+
+    def __call__(self, model: Any, X_baseline: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"acquisition": Own(best_f=3.0)},
+        {"acquisition": Own(parts=[{"measure": ShareAbove(0.5)}])},
+        {"acquisition": Own(parts=partial(LevelSet, threshold=0.5))},
+        {"acquisition": partial(Own, best_f=2.0)},
+        {"risk_measure": [ShareAbove(0.5), Expectation()], "reference_point": [1.0, 0.0]},
+        {
+            "constraints": [
+                RiskConstraint(ObservedContexts(UNIT), ShareAbove(2.0), 0.5, outcome=0)
+            ],
+            "reference_point": [1.0, 0.0],
+        },
+    ],
+)
+def test_a_threshold_whose_sign_would_be_wrong_is_refused(options: Any) -> None:
+    with pytest.raises(UnsupportedError, match=r"not minimised for .* Got 'cost'"):
+        compromise(**options)
+
+
+def test_a_reference_point_has_a_finite_number_for_each_risk() -> None:
+    for point in ((2.0,), (2.0, 0.0, 1.0)):
+        with pytest.raises(ValueError, match="Expected `reference_point` of 2 finite values"):
+            compromise(acquisition=HypervolumeImprovement(point))
+    for value in (torch.nan, -torch.inf):
+        with pytest.raises(ValueError, match="of 2 finite values"):
+            HypervolumeImprovement((value, 0.0))
+    with pytest.raises(ValueError, match=r"`reference_point` or `acquisition`\. Got both"):
+        compromise(acquisition=HypervolumeImprovement((2.0, 0.0)), reference_point=[2.0, 0.0])
 
 
 def test_contexts_may_have_labels_if_their_distribution_is_known() -> None:
