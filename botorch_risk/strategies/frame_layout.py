@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
-from botorch_risk.environments import ObservedContexts
+from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
 from botorch_risk.risk import ShareAbove
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.named_columns import NamedColumn, check_names, numbers_of
@@ -119,7 +119,8 @@ class FrameLayout:
 
         Raises:
             UnsupportedError: If it does not fit the columns.
-            ValueError: If it has another number of outcomes.
+            ValueError: If it has another number of outcomes, or the environment has other values
+                than the contexts.
         """
         while isinstance(make, functools.partial) and not make.args:
             given: functools.partial[Strategy] = make
@@ -143,7 +144,25 @@ class FrameLayout:
                 f"{[self.parameters[i].name for i in self._categories]}. Got others: a finite "
                 "domain has numbers alone."
             )
+        if isinstance(space, EnvironmentSpace):
+            self._check_environment(space.environment)
         return made
+
+    def _check_environment(self, environment: Any) -> None:
+        r"""Raise a `ValueError` unless each listed value of W is that of a named context."""
+        if not isinstance(environment, DiscreteEnvironment):
+            return
+        for each, column in zip(self.contexts, environment.points.unbind(dim=-1), strict=False):
+            codes = column.unique().tolist()
+            lower, upper = each.bounds
+            labels = [float(code) for code in range(len(each.labels))]
+            fits = codes == labels if labels else lower <= codes[0] <= codes[-1] <= upper
+            if not fits:
+                said = f"the codes {labels}, in this order, for {each}" if labels else str(each)
+                counted = (
+                    "" if each.bounds == (each.lower, each.upper) else ", steps counted from 0"
+                )
+                raise ValueError(f"Expected `environment` to have {said}{counted}. Got {codes}.")
 
     def _signed(self, name: str, value: Any) -> Any:
         r"""An option with its thresholds converted from the user's signs to the strategy's.
