@@ -139,31 +139,36 @@ class NamedColumn:
         Raises:
             InputDataError: If a value is not allowed.
         """
-        found = []
-        for row, value, missing in values_of(frame, self.name):
-            code = math.nan if missing else self.code(value)
-            if code is None:
-                raise InputDataError(f"Expected {self}. Got {value!r} in row {row!r}.")
-            found.append(code)
-        return found
+        rows = list(values_of(frame, self.name))
+        codes = [math.nan if missing else self.code(value) for _, value, missing in rows]
+        _check_read(str(self), rows, codes, of_labels=bool(self.labels))
+        return codes  # type: ignore[return-value]
 
 
 def numbers_of(frame: Any, name: str) -> list[float]:
     r"""The readings of a column of a DataFrame, NaN where one is missing.
 
     Raises:
-        InputDataError: If a reading is not a finite number. For text, the error names the
-            unreadable entry, not the numbers that became text because of it.
+        InputDataError: If a reading is not a finite number.
     """
     rows = list(values_of(frame, name))
     read = [math.nan if missing else _number(value) for _, value, missing in rows]
+    _check_read(f"{name!r} to be a finite number, or missing", rows, read)
+    return read  # type: ignore[return-value]
+
+
+def _check_read(
+    expected: str,
+    rows: Sequence[tuple[Any, Any, bool]],
+    read: Sequence[float | None],
+    of_labels: bool = False,
+) -> None:
+    r"""Name an entry that was not read; of text, not one that became text because of it."""
     wrong = [row for row, number in zip(rows, read, strict=True) if number is None]
     if wrong:
-        row, value, _ = min(wrong, key=lambda each: _looks_like_a_number(each[1]))
-        raise InputDataError(
-            f"Expected {name!r} to be a finite number, or missing. Got {value!r} in row {row!r}."
-        )
-    return read  # type: ignore[return-value]
+        row, value, _ = wrong[0] if of_labels else min(wrong, key=_comes_last)
+        text = ", which is text" if isinstance(value, str) and not of_labels else ""
+        raise InputDataError(f"Expected {expected}. Got {value!r} in row {row!r}{text}.")
 
 
 def told_values(frame: Any, name: str) -> list[Any]:
@@ -211,6 +216,10 @@ def _number(value: Any) -> float | None:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else float(value)
+
+
+def _comes_last(row: tuple[Any, Any, bool]) -> bool:
+    return _looks_like_a_number(row[1])
 
 
 def _looks_like_a_number(value: Any) -> bool:

@@ -8,7 +8,8 @@ import pytest
 import torch
 from botorch.exceptions.errors import InputDataError
 
-from botorch_risk.strategies import Box
+from botorch_risk.acquisition import Maximize
+from botorch_risk.strategies import Box, FrameExperiment, truvar
 from botorch_risk.strategies.named_columns import NamedColumn
 from tests.strategies.bakery import TABLE, baker, twice
 
@@ -211,3 +212,24 @@ def test_the_kinds_of_columns_that_pandas_knows_mean_the_same(convert: Any) -> N
     pd.testing.assert_frame_equal(plain.data, converted.data, check_dtype=False)
     pd.testing.assert_frame_equal(plain.ask(), converted.ask())
     assert plain.unused.tolist() == converted.unused.tolist() == ["rise"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["155", "165.5", "3.5 bar", "160"], r"from 150 to 250. Got '3.5 bar' in row 2, which is"),
+        (["155", "165.5", "n/a?", "1e9"], r"Got 'n/a\?' in row 2, which is text"),
+        (["155", "165.5", "170", "160"], r"from 150 to 250. Got '155' in row 0, which is text"),
+        ([155.0, 999.0, 170.0, 160.0], r"from 150 to 250. Got 999.0 in row 1\.$"),
+    ],
+)
+def test_a_bad_cell_of_settings_is_named_and_no_good_one(values: list[Any], message: str) -> None:
+    experiment = baker()
+    table = twice(experiment.ask()).iloc[:4].assign(heat=values)
+    for answer in (experiment.tell, experiment.predict):
+        with pytest.raises(InputDataError, match=message):
+            answer(table)
+    settings = pd.DataFrame({"x": values})
+    if any(isinstance(each, str) for each in values):
+        with pytest.raises(InputDataError, match=r"'x' to be a finite number.* which is text"):
+            FrameExperiment(settings, {"y": None}, truvar, goal=Maximize(), noise=1.0)
