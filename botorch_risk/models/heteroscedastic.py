@@ -173,14 +173,16 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 summary.
             trim: Leave out wrong readings: those farther from the others' prediction than this
                 number of standard deviations, at most 5 % of a replicate's. 5.0 is a good choice.
-                Construction then fits the model up to twice to find them; `dropped_readings` has
-                their positions. The conditions are those of `keep_copies`.
+                All readings of a row are left out if the other rows say so of their mean: a real
+                peak that only one row has seen looks the same. Construction then fits the model up
+                to four times; `dropped_readings` has their positions. The conditions are those of
+                `keep_copies`.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
-            InputDataError: If an input is not finite, if dtypes differ, if a row has no repeat, if
-                no row has two although the noise is learnt from their spread, or if the outcomes of
-                a single model are constant (a warning names constant replicates of a batch).
+            InputDataError: If an input is not finite, if dtypes differ, if a row has no repeat, or
+                if no row has two although the noise is learnt from their spread. Constant outcomes
+                are a warning, which names the replicates of a batch.
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
                 a replicate of a batch misses rows, or if there are no readings to `trim`.
             ValueError: If a limit, a beta or a choice is out of its range.
@@ -195,6 +197,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             needs_spread=known_noise is None and learns_from_spread,
             uses_readings=known_noise is None and not learns_from_spread,
             keep_copies=keep_copies,
+            trims=trim is not None,
         )
         options = {
             "covar_module": covar_module,
@@ -249,8 +252,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         for name in ("counts", "means", "variances"):
             self.register_buffer(f"train_{name}", getattr(outcomes, name), persistent=False)
         self.knows_variances = outcomes.known_variances
-        self.noise = noise
-        self.mean_model = mean_model
+        self.noise, self.mean_model = noise, mean_model
         self._mean_marginals = MarginalPredictor(mean_model)
         self.register_load_state_dict_post_hook(_observe_again)
 

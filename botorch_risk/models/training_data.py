@@ -17,6 +17,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.models.copies import describe_copies, find_copies
+from botorch_risk.models.far_readings import check_far_readings
 from botorch_risk.models.fixed_noise import least_noise
 from botorch_risk.models.repeats import (
     RepeatedOutcomes,
@@ -57,17 +58,23 @@ def read_training_data(
     needs_spread: bool,
     uses_readings: bool = False,
     keep_copies: bool = False,
+    trims: bool = False,
 ) -> TrainingData:
     r"""Check training data and pool rows with equal inputs. Batches keep their rows.
 
     `needs_spread` says that the noise is learnt from the spread of repeats, which are needed then.
     `uses_readings` says that it is learnt from all readings: those that are copies count once,
-    unless they are kept, and a warning names their rows.
+    unless they are kept, and a warning names their rows. `trims` says that wrong readings will be
+    left out; otherwise, a warning names one that is absurdly far from the others.
     """
     train_X = as_floating(train_X, "train_X")
     outcomes = _as_outcomes(train_Y, train_Yvar)
     validate_inputs(train_X, outcomes)
     train_X, outcomes = train_X.detach(), outcomes.detach()
+    if not trims and not isinstance(train_Y, RepeatedOutcomes):
+        table = as_table("train_Y", train_Y).detach()
+        n, k = table.shape[-2:]
+        check_far_readings(table, torch.arange(n * k).reshape(n, k), k)
     X, pooled = train_X, outcomes
     if not train_X.shape[:-2]:
         X, pooled = pool_repeated_rows(train_X, outcomes)
@@ -169,9 +176,11 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
 def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     r"""Check that there is something to learn from after pooling equal rows.
 
+    Warns:
+        InputDataWarning: If the means of a model are constant.
+
     Raises:
-        InputDataError: If repeats are needed and no row has two, or the means of a single model are
-            constant.
+        InputDataError: If repeats are needed and no row has two.
     """
     observed = (outcomes.counts > 0).any(dim=-2)
     informed = outcomes.informs_noise.any(dim=-2) | ~observed
@@ -185,7 +194,13 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
             + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
             "`train_Yvar`."
         )
-    _check_not_constant(outcomes.means, constant)
+    if constant.any():
+        warnings.warn(
+            f"The outcomes are constant{describe(constant)}: a model of them says nothing about "
+            "the inputs.",
+            InputDataWarning,
+            stacklevel=4,
+        )
 
 
 def warn_if_unfitted(model: Any) -> None:
@@ -275,18 +290,3 @@ def _are_constant(means: Tensor, num_observed: Tensor) -> Tensor:
     spread = means.amax(dim=-2) - means.amin(dim=-2)
     rounding = torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
     return (spread <= rounding) & (num_observed > 1)
-
-
-def _check_not_constant(means: Tensor, constant: Tensor) -> None:
-    if not constant.any():
-        return
-    if means.dim() == 2:
-        raise InputDataError(
-            f"Expected outcomes that differ between rows. Got the mean {means[0].item()} in all "
-            f"{len(means)} rows."
-        )
-    warnings.warn(
-        f"The outcomes are constant{describe(constant)}; its model says nothing about the inputs.",
-        InputDataWarning,
-        stacklevel=5,
-    )

@@ -4,6 +4,11 @@ A reading is compared with its prediction without it: the mean without this read
 without its row, since a wrong reading inflates the spread of its own row. Readings more than a
 limit of standard deviations off are dropped, worst first, up to a share of `MOST`; then the model
 is refitted, since wrong readings can hide others.
+
+The readings of one run agree with each other if the whole run is wrong. So the mean of a row is
+compared too, with what the other rows predict. A wrong row hides behind the hyperparameters that
+were fitted to it, by which it is at most sqrt(n) standard deviations off: the readings of rows that
+are more than `SUSPECT` off are judged by a model that was fitted without these rows.
 """
 
 import copy
@@ -16,12 +21,14 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.arguments import check_positive
+from botorch_risk.models.far_readings import FAR, check_far_readings, ratios_to_others
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.training_data import TrainingData
 
 # The share of the readings of a replicate that may be dropped.
 MOST = 0.05
 NUM_PASSES = 2
+SUSPECT = 3.0
 
 
 def without_wrong_readings(
@@ -83,23 +90,51 @@ def drop_wrong_readings(
     assert readings is not None
     every = readings.isfinite().flatten(-2).sum(dim=-1)
     left = (MOST * every).long().reshape(*every.shape, 1, 1)
-    dropped, kept = torch.zeros_like(readings, dtype=torch.bool), data
+    dropped = _worst(ratios_to_others(readings), FAR, left)  # they would ruin every fit
+    left, kept = left - dropped.sum(dim=(-2, -1), keepdim=True), _without(data, dropped)
+    assert kept.readings is not None
+    check_far_readings(kept.readings, data.origin[kept.rows], data.num_columns)
     for _ in range(NUM_PASSES):
         model = fitted(kept)
         size = torch.zeros_like(readings)
         assert kept.readings is not None
         size[..., kept.rows, :] = scores_of_readings(model, kept.readings).abs().nan_to_num(0.0)
-        # Ranks of the readings of a replicate, the worst first.
-        rank = size.flatten(-2).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
-        wrong = (size > limit) & (rank.reshape(size.shape) < left)
+        wrong = _worst(size, limit, left)
+        of_rows = torch.zeros_like(readings[..., 0])
+        of_rows[..., kept.rows] = scores_of_rows(model).abs().nan_to_num(0.0)
+        # One wrong reading makes good ones of its row look wrong.
+        several = wrong.sum(dim=-1) > 1
+        of_rows = of_rows.masked_fill(wrong.any(dim=-1), 0.0).masked_fill(several, torch.inf)
+        wrong = wrong & ~several.unsqueeze(-1)
+        left = left - wrong.sum(dim=(-2, -1), keepdim=True)
+        here = readings.isfinite() & ~dropped
+        suspects = _worst_rows(of_rows, SUSPECT, here, left)
+        if bool(suspects.any()):
+            others = fitted(_without(data, dropped | wrong | suspects))
+            alone = suspects & (scores_of_others(others, data.X, readings) > limit)
+            wrong, left = wrong | alone, left - alone.sum(dim=(-2, -1), keepdim=True)
         if not bool(wrong.any()):
             break
-        dropped, left = dropped | wrong, left - wrong.sum(dim=(-2, -1), keepdim=True)
+        dropped = dropped | wrong
         kept = _without(data, dropped)
     *replicate, row, column = dropped.nonzero(as_tuple=True)
     origin = data.origin[row, column]
     parts = [*replicate, origin // data.num_columns, origin % data.num_columns]
     return kept, torch.stack(parts, dim=-1)
+
+
+def _worst(size: Tensor, limit: float, left: Tensor) -> Tensor:
+    r"""The readings of a size above a limit, `batch_shape x n x k`, the worst of each replicate."""
+    rank = size.flatten(-2).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    return (size > limit) & (rank.reshape(size.shape) < left)
+
+
+def _worst_rows(size: Tensor, limit: float, here: Tensor, left: Tensor) -> Tensor:
+    r"""The readings of the worst rows above a limit, as long as no more than `left` are taken."""
+    order = size.argsort(dim=-1, descending=True, stable=True)
+    counts = here.sum(dim=-1)
+    total = torch.zeros_like(counts).scatter(-1, order, counts.gather(-1, order).cumsum(dim=-1))
+    return here & ((size > limit) & (total <= left.squeeze(-1))).unsqueeze(-1)
 
 
 def _without(data: TrainingData, dropped: Tensor) -> TrainingData:
@@ -133,8 +168,50 @@ def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
         model: A `MeanVarianceGP` whose noise is learnt from readings.
         readings: Those of its rows, `batch_shape x n x k`; NaN where one is missing.
     """
+    mean, spread, noise, data = _without_own_row(model)
+    n = readings.shape[-2]
+    unit = model.noise.unit_of(model.mean_model).reshape(-1, 1, 1).sqrt()
+    table = readings.double().reshape(-1, n, readings.shape[-1])
+    about = unit * (table - model.train_means.double().reshape(-1, n, 1))
+    others = (data.counts - 1).unsqueeze(-1).clamp_min(0.0)
+    offset = data.means.unsqueeze(-1)
+    # The sum of the other readings of the row: of all of them, less this one.
+    total = others * offset - about
+    expected = (mean * noise + spread * total) / (noise + others * spread)
+    uncertain = noise * spread / (noise + others * spread)
+    scores = (offset + about - expected) / (noise + uncertain).sqrt()
+    return scores.reshape(readings.shape).to(readings)
+
+
+@torch.no_grad()
+def scores_of_rows(model: Any) -> Tensor:
+    r"""The mean of each row, standardised by what the other rows predict, `batch_shape x n`."""
+    mean, spread, noise, data = _without_own_row(model)
+    of_mean = noise.squeeze(-1) / data.counts.clamp_min(1.0)
+    scores = (data.means - mean.squeeze(-1)) / (spread.squeeze(-1) + of_mean).sqrt()
+    return scores.reshape(model.train_means.shape[:-1]).to(model.train_means)
+
+
+@torch.no_grad()
+def scores_of_others(model: Any, X: Tensor, readings: Tensor) -> Tensor:
+    r"""Readings of rows that a model has not seen, standardised, in absolute value.
+
+    Args:
+        model: A fitted `MeanVarianceGP`.
+        X: `batch_shape x n x d` inputs.
+        readings: `batch_shape x n x k`, NaN where one is missing.
+
+    Returns:
+        `batch_shape x n x k`.
+    """
+    mean, variance = (part.reshape(*X.shape[:-1], 1) for part in model.mean_marginals(X))
+    return (readings - mean).abs() / (variance + model.predicted_noise(X)).sqrt()
+
+
+def _without_own_row(model: Any) -> tuple[Tensor, Tensor, Tensor, Any]:
+    r"""Mean and variance of f and the noise at each row, `R x n x 1`, by the other rows."""
     at, prior, data = model.noise.at_mode(model.mean_model, model._outcomes)
-    part, n = at.likelihood, readings.shape[-2]
+    part = at.likelihood
     weight = part.expected_curvature(data)
     root = weight.sqrt()
     balanced = prior * root.unsqueeze(-1) * root.unsqueeze(-2)
@@ -151,14 +228,4 @@ def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
     mean = (data.means - part.weights / precision).unsqueeze(-1)
     own = part.noise + data.floor.unsqueeze(-1)
     spread = (1 / precision - own).clamp_min(0.0).unsqueeze(-1)
-    unit = model.noise.unit_of(model.mean_model).reshape(-1, 1, 1).sqrt()
-    table = readings.double().reshape(-1, n, readings.shape[-1])
-    about = unit * (table - model.train_means.double().reshape(-1, n, 1))
-    others = (data.counts - 1).unsqueeze(-1).clamp_min(0.0)
-    offset = data.means.unsqueeze(-1)
-    # The sum of the other readings of the row: of all of them, less this one.
-    total = others * offset - about
-    expected = (mean * noise + spread * total) / (noise + others * spread)
-    uncertain = noise * spread / (noise + others * spread)
-    scores = (offset + about - expected) / (noise + uncertain).sqrt()
-    return scores.reshape(readings.shape).to(readings)
+    return mean, spread, noise, data

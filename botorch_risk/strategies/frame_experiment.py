@@ -12,11 +12,12 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, in_order
 from botorch_risk.extras import require_extra
+from botorch_risk.models.far_readings import FAR, ratios_to_others
 from botorch_risk.strategies.arguments import describe, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.frame_layout import Direction, FrameLayout
 from botorch_risk.strategies.method import View
-from botorch_risk.strategies.named_columns import check_names, told_values
+from botorch_risk.strategies.named_columns import check_names, numbers_of, told_values
 from botorch_risk.strategies.prediction import Interval
 from botorch_risk.strategies.single_experiment import SingleExperiment, pooled
 from botorch_risk.strategies.states import opened, sealed
@@ -102,6 +103,7 @@ class FrameExperiment:
         self._single = SingleExperiment(self._layout.strategy(strategy, seed, options))
         self._rows: dict[str, list[Any]] = {name: [] for name in self._layout.names}
         self._joined: list[int] = []  # the row of the history of each row; -1 for none
+        self._far: set[tuple[str, int]] = set()  # outcomes and rows of which a warning told
         self._asked: int | None = None  # how many settings of this round
 
     @property
@@ -150,7 +152,8 @@ class FrameExperiment:
                 empty.
 
         Warns:
-            InputDataWarning: If a row lacks a setting or a context.
+            InputDataWarning: If a row lacks a setting or a context, or if an outcome is absurdly
+                far from all others, as -9999 for a failure is.
 
         Raises:
             InputDataError: If a column is missing, unknown or duplicated, a label is unknown, a
@@ -180,6 +183,7 @@ class FrameExperiment:
         self._joined += joined.tolist()
         for name, values in self._rows.items():
             values += told_values(frame, name)
+        self._warn_of_far_rows()
 
     def predict(self, frame: Any) -> Any:
         r"""Predict the outcomes of settings, with nominal 95 % intervals.
@@ -329,6 +333,22 @@ class FrameExperiment:
         self._single.load_state_dict(sealed({**inner, "history": history}))
         self._rows = {name: list(rows[name]) for name in self._layout.names}
         self._joined, self._asked = list(joined), asked
+
+    def _warn_of_far_rows(self) -> None:
+        r"""Name each row once whose outcome is absurdly far from all others, such as -9999."""
+        for name in self._layout.signs:
+            read = torch.tensor(numbers_of(self.data, name), dtype=torch.double).unsqueeze(-1)
+            far = (ratios_to_others(read) > FAR).flatten().nonzero().flatten().tolist()
+            new = [row for row in far if (name, row) not in self._far]
+            self._far |= {(name, row) for row in new}
+            if new:
+                warnings.warn(
+                    f"Expected outcomes of {name!r} on one scale. Got {read[new[0]].item():g} in "
+                    f"the rows {new} of `data`, more than {FAR:g} times as far from the median as "
+                    "two thirds of the rows: leave the outcome of a failed evaluation empty.",
+                    InputDataWarning,
+                    stacklevel=3,
+                )
 
     def _check_rows(self, rows: Any, joined: Any) -> None:
         names = self._layout.names

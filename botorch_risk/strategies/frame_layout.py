@@ -2,9 +2,10 @@ r"""The columns of an experiment in DataFrames: settings, contexts and outcomes 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,15 +13,18 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
-from botorch_risk.constraints import NoiseConstraint
-from botorch_risk.environments import ObservedContexts
+from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
+from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
 from botorch_risk.risk import ShareAbove
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.named_columns import NamedColumn, check_names, numbers_of
+from botorch_risk.strategies.pareto_search import HypervolumeImprovement
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
 Direction = Literal["maximize", "minimize"]
+# Names of parts of options that are in the unit of an outcome.
+_THRESHOLDS = ("threshold", "thresholds", "reference_point", "ref_point", "best_f")
 # What predictions, recommendations and classes add to the name of an outcome.
 _ENDS = ("", "_lower", "_upper")
 _SUFFIXES = (
@@ -115,8 +119,12 @@ class FrameLayout:
 
         Raises:
             UnsupportedError: If it does not fit the columns.
-            ValueError: If it has another number of outcomes.
+            ValueError: If it has another number of outcomes, or the environment has other values
+                than the contexts.
         """
+        while isinstance(make, functools.partial) and not make.args:
+            given: functools.partial[Strategy] = make
+            make, options = given.func, {**given.keywords, **options}
         options = {name: self._signed(name, value) for name, value in options.items()}
         made = make(self.space, seed, **self._with_contexts(make, options))
         space: Any = made.space
@@ -136,30 +144,55 @@ class FrameLayout:
                 f"{[self.parameters[i].name for i in self._categories]}. Got others: a finite "
                 "domain has numbers alone."
             )
+        if isinstance(space, EnvironmentSpace):
+            self._check_environment(space.environment)
         return made
 
+    def _check_environment(self, environment: Any) -> None:
+        r"""Raise a `ValueError` unless each listed value of W is that of a named context."""
+        if not isinstance(environment, DiscreteEnvironment):
+            return
+        for each, column in zip(self.contexts, environment.points.unbind(dim=-1), strict=False):
+            codes = column.unique().tolist()
+            lower, upper = each.bounds
+            labels = [float(code) for code in range(len(each.labels))]
+            fits = codes == labels if labels else lower <= codes[0] <= codes[-1] <= upper
+            if not fits:
+                said = f"the codes {labels}, in this order, for {each}" if labels else str(each)
+                counted = (
+                    "" if each.bounds == (each.lower, each.upper) else ", steps counted from 0"
+                )
+                raise ValueError(f"Expected `environment` to have {said}{counted}. Got {codes}.")
+
     def _signed(self, name: str, value: Any) -> Any:
-        r"""An option with its thresholds converted from the user's signs to the strategy's."""
+        r"""An option with its thresholds converted from the user's signs to the strategy's.
+
+        Raises:
+            UnsupportedError: If it has a threshold that cannot be converted.
+        """
         signs = list(self.signs.values())
         minimized = [outcome for outcome, sign in self.signs.items() if sign < 0]
-        if not minimized:
+        if not minimized or isinstance(value, NoiseConstraint):  # a deviation has no sign
             return value
-        if name == "constraints":
-            return [
-                each
-                if isinstance(each, NoiseConstraint)  # a standard deviation has no sign
-                or signs[each.outcome : each.outcome + 1] != [-1.0]
-                else replace(each, threshold=-each.threshold, at_most=not each.at_most)
-                for each in value
-            ]
         if name == "reference_point":
             return [sign * each for sign, each in zip(signs, value, strict=False)]
-        for each in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(each, LevelSetGoal | ShareAbove):
-                raise UnsupportedError(
-                    f"Expected an outcome that is not minimised for {each!r}, which says what is "
-                    f"above a threshold. Got {minimized[0]!r}: tell its negative."
-                )
+        if isinstance(value, list | tuple):
+            return type(value)(self._signed("", each) for each in value)
+        if isinstance(value, HypervolumeImprovement):
+            point = self._signed("reference_point", value.reference_point)
+            return replace(value, reference_point=(*point, *value.reference_point[len(signs) :]))
+        if isinstance(value, RiskConstraint | NoisyChanceConstraint):
+            if signs[value.outcome : value.outcome + 1] != [-1.0]:
+                return value
+            parts = {**vars(value), "threshold": None}
+            value = replace(value, threshold=-value.threshold, at_most=not value.at_most)
+        else:
+            parts = {name: value}
+        if (found := _threshold_in(parts)) is not None:
+            raise UnsupportedError(
+                f"Expected an outcome that is not minimised for {found}, whose sign is that of "
+                f"the strategy. Got {minimized[0]!r}: tell its negative."
+            )
         return value
 
     def _with_contexts(
@@ -250,6 +283,28 @@ def _listed_settings(
         NamedColumn(name, lower, upper, unit=units.get(name, "")) for name, lower, upper in ends
     )
     return named, domain
+
+
+def _threshold_in(value: Any) -> str | None:
+    r"""The first threshold inside an option, in words."""
+    if isinstance(value, LevelSetGoal | ShareAbove):
+        return repr(value)
+    if isinstance(value, NoiseConstraint) or value is None:
+        return None
+    if isinstance(value, functools.partial):
+        parts: Mapping[Any, Any] = {**value.keywords, "": value.args}
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = vars(value)
+    elif isinstance(value, Mapping):
+        parts = value
+    else:
+        parts = dict(enumerate(value)) if isinstance(value, list | tuple) else {}
+    for name, part in parts.items():
+        if name in _THRESHOLDS and part is not None:
+            return f"{name}={part!r}"
+        if (found := _threshold_in(part)) is not None:
+            return found
+    return None
 
 
 def _sign(name: str, direction: str | None) -> float:

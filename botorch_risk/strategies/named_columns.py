@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from botorch.exceptions.errors import InputDataError
 
-# How far from a bound or a step a number may be by rounding, in units of the range or the step.
+# How far from a bound a number may be by rounding, in units of the range.
 _ROUNDING = 1e-6
+# How far from a step, in units of one step: enough for a third that was written 0.33333.
+_OFF_STEP = 1e-4
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class NamedColumn:
         if isinstance(values, tuple) and len(listed) in (2, 3) and None not in numbers:
             return cls._of_numbers(name, unit, *numbers)  # type: ignore[arg-type]
         is_labels = all(isinstance(each, str | bool) for each in listed)
+        is_labels &= not (isinstance(values, tuple) and any(map(_looks_like_a_number, values)))
         if not is_labels or len(listed) < 2 or len(set(listed)) < len(listed):
             raise ValueError(
                 f"Expected {name!r} to be a tuple (low, high) or (low, high, step), or a list of "
@@ -62,8 +65,13 @@ class NamedColumn:
         steps = 1.0
         if step is not None:
             steps = (upper - lower) / step if step > 0 else 0.0
+            if np.spacing(max(abs(lower), abs(upper))) > _OFF_STEP * step > 0:
+                raise ValueError(
+                    f"Expected {name!r} to have a step that numbers of double precision resolve. "
+                    f"Got {(lower, upper, step)}."
+                )
         whole = round(steps)
-        if not lower < upper or whole < 1 or abs(steps - whole) > _ROUNDING * whole:
+        if not lower < upper or whole < 1 or abs(steps - whole) > _OFF_STEP:
             raise ValueError(
                 f"Expected {name!r} to have low < high, finite, and high a positive number of "
                 f"steps above low. Got {(lower, upper) if step is None else (lower, upper, step)}."
@@ -100,15 +108,16 @@ class NamedColumn:
             same = [each == value and isinstance(value, type(each)) for each in self.labels]
             return float(same.index(True)) if True in same else None  # 1 is not True
         number = _number(value)
-        slack = _ROUNDING * (self.upper - self.lower)
-        if number is None or not self.lower - slack <= number <= self.upper + slack:
+        if number is None:
             return None
         if self.step is None:
-            return number
+            slack = _ROUNDING * (self.upper - self.lower)
+            return number if self.lower - slack <= number <= self.upper + slack else None
         steps = (number - self.lower) / self.step
-        if abs(steps - round(steps)) > _ROUNDING * max(1.0, abs(steps)):
+        whole, last = round(steps), round((self.upper - self.lower) / self.step)
+        if abs(steps - whole) > _OFF_STEP or not 0 <= whole <= last:
             return None
-        return float(round(number) if self._stands_for_itself else round(steps))
+        return float(round(number) if self._stands_for_itself else whole)
 
     def value(self, code: float) -> Any:
         r"""The value encoded by a strategy's number."""
@@ -118,8 +127,11 @@ class NamedColumn:
             return code
         if self._stands_for_itself:
             return round(code)
-        number = float(f"{self.lower + round(code) * self.step:.12g}")  # 0.3, not 0.1 + 2 * 0.1
-        return round(number) if self.is_whole else number
+        number = self.lower + round(code) * self.step
+        if self.is_whole:
+            return round(number)
+        # 0.3, not 0.1 + 2 * 0.1: without the last bits of a number and of the difference of two.
+        return round(float(f"{number:.15g}"), 9 - math.floor(math.log10(self.step)))
 
     def codes(self, frame: Any) -> list[float]:
         r"""The numbers of the column of a DataFrame, NaN where a value is missing.
@@ -127,31 +139,36 @@ class NamedColumn:
         Raises:
             InputDataError: If a value is not allowed.
         """
-        found = []
-        for row, value, missing in values_of(frame, self.name):
-            code = math.nan if missing else self.code(value)
-            if code is None:
-                raise InputDataError(f"Expected {self}. Got {value!r} in row {row!r}.")
-            found.append(code)
-        return found
+        rows = list(values_of(frame, self.name))
+        codes = [math.nan if missing else self.code(value) for _, value, missing in rows]
+        _check_read(str(self), rows, codes, of_labels=bool(self.labels))
+        return codes  # type: ignore[return-value]
 
 
 def numbers_of(frame: Any, name: str) -> list[float]:
     r"""The readings of a column of a DataFrame, NaN where one is missing.
 
     Raises:
-        InputDataError: If a reading is not a finite number. For text, the error names the
-            unreadable entry, not the numbers that became text because of it.
+        InputDataError: If a reading is not a finite number.
     """
     rows = list(values_of(frame, name))
     read = [math.nan if missing else _number(value) for _, value, missing in rows]
+    _check_read(f"{name!r} to be a finite number, or missing", rows, read)
+    return read  # type: ignore[return-value]
+
+
+def _check_read(
+    expected: str,
+    rows: Sequence[tuple[Any, Any, bool]],
+    read: Sequence[float | None],
+    of_labels: bool = False,
+) -> None:
+    r"""Name an entry that was not read; of text, not one that became text because of it."""
     wrong = [row for row, number in zip(rows, read, strict=True) if number is None]
     if wrong:
-        row, value, _ = min(wrong, key=lambda each: _looks_like_a_number(each[1]))
-        raise InputDataError(
-            f"Expected {name!r} to be a finite number, or missing. Got {value!r} in row {row!r}."
-        )
-    return read  # type: ignore[return-value]
+        row, value, _ = wrong[0] if of_labels else min(wrong, key=_comes_last)
+        text = ", which is text" if isinstance(value, str) and not of_labels else ""
+        raise InputDataError(f"Expected {expected}. Got {value!r} in row {row!r}{text}.")
 
 
 def told_values(frame: Any, name: str) -> list[Any]:
@@ -199,6 +216,10 @@ def _number(value: Any) -> float | None:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else float(value)
+
+
+def _comes_last(row: tuple[Any, Any, bool]) -> bool:
+    return _looks_like_a_number(row[1])
 
 
 def _looks_like_a_number(value: Any) -> bool:

@@ -263,7 +263,8 @@ class HypervolumeImprovement:
         num_samples: Samples of the risks.
 
     Raises:
-        ValueError: If `num_samples` is below 1.
+        ValueError: If `num_samples` is below 1, or a value is not finite. A reference point of
+            another number of risks is refused by `pareto_search`.
 
     Example:
         >>> HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
@@ -276,6 +277,7 @@ class HypervolumeImprovement:
     def __post_init__(self) -> None:
         check_fields(self)
         check_counts(num_samples=self.num_samples)
+        _reference_point(self.reference_point, len(self.reference_point))
 
     @without_compiling()
     def __call__(self, model: Model, X_baseline: Tensor, **options: Any) -> AcquisitionFunction:
@@ -394,6 +396,10 @@ def pareto_search(
         measures = tuple(parts_of(environment, measure)[1] for measure in measures)
     if acquisition is None:
         acquisition = HypervolumeImprovement(_reference_point(reference_point, len(measures)))
+    elif reference_point is not None:
+        raise ValueError("Expected `reference_point` or `acquisition`. Got both.")
+    elif isinstance(acquisition, HypervolumeImprovement):
+        _reference_point(acquisition.reference_point, len(measures))
     # Said, as an objective may have a constraint too.
     reduce = partial(robust, objectives=tuple(range(len(measures))))
     decide = MonteCarloDecision(

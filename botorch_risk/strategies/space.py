@@ -321,11 +321,16 @@ class Box:
         if not self.discrete:
             return X
         whole = X[..., self.discrete].round()
-        broken = (X[..., self.discrete] - whole).abs() > _ROUNDING * whole.abs().clamp_min(1)
+        lower, upper = self.bounds[:, self.discrete]
+        # Of large numbers in single precision, the last bits too.
+        slack = (4 * torch.finfo(X.dtype).eps * whole.abs()).clamp_min(_ROUNDING)
+        broken = (X[..., self.discrete] - whole).abs() > slack
+        broken = broken | (whole < lower) | (whole > upper)
         if broken.any():
             row = X[broken.any(dim=-1)][0, : self.num_columns].tolist()
             raise InputDataError(
-                f"Expected whole numbers in the columns {self.discrete} of points. Got {row}."
+                f"Expected whole numbers in the columns {self.discrete} of points, within their "
+                f"bounds. Got {row}."
             )
         X = X.clone()
         X[..., self.discrete] = whole

@@ -3,8 +3,13 @@ r"""The state of an experiment as JSON, with a digest that shows damage."""
 import hashlib
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from torch import Tensor
+
+from botorch_risk.strategies.arguments import from_json
+from botorch_risk.strategies.former import fits_as_today
 
 _FORMAT = 1
 
@@ -46,6 +51,36 @@ def opened(state: Any, *names: str) -> dict[str, Any]:
             "Expected a state that fits its digest. Got one that was damaged or edited."
         )
     return content
+
+
+def tensors_of(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
+    r"""Tensors in terms of JSON by their names, among which must be the given ones.
+
+    Raises:
+        ValueError: If they are none.
+    """
+    if not isinstance(described, Mapping) or set(names) - set(described):
+        raise ValueError(f"Expected tensors named {list(names)}. Got {reprlib.repr(described)}.")
+    return {fits_as_today(name): from_json(value) for name, value in described.items()}
+
+
+def state_like(
+    described: Any, start: Mapping[str, Tensor], num_replicates: int
+) -> dict[str, Tensor]:
+    r"""The state of a method, each part on the device where it starts: a bandit stays on the CPU.
+
+    Raises:
+        ValueError: If a part is missing or has another shape.
+    """
+    found = tensors_of(described, start)
+    for name, part in found.items():
+        like = start.get(name, part)
+        if part.shape[:1] != (num_replicates,) or part.dim() != like.dim():
+            raise ValueError(
+                f"Expected {name!r} of {num_replicates} replicates. Got {tuple(part.shape)}."
+            )
+        found[name] = part.to(like.device)
+    return found
 
 
 def _digest(content: Mapping[str, Any]) -> str:

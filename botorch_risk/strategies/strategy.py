@@ -1,7 +1,6 @@
 r"""A sequential strategy: the memory of a loop around one method."""
 
-import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -13,9 +12,8 @@ from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.steady import sent
 from botorch_risk.stopping import Stopping, can_stop
-from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
+from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.former import fits_as_today
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import (
     Classification,
@@ -27,7 +25,7 @@ from botorch_risk.strategies.method import (
     with_rows,
 )
 from botorch_risk.strategies.space import Space, as_data
-from botorch_risk.strategies.states import opened, sealed
+from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
 
 
 @final
@@ -291,20 +289,12 @@ class Strategy:
         found = difference(self._arguments(), content["arguments"])
         if found is not None:
             raise ValueError(f"Expected the state of a strategy that was built alike. {found}")
-        rows = _tensors(content["history"], ("X", "Y", "recorded"))
+        rows = tensors_of(content["history"], ("X", "Y", "recorded"))
         history = self._history.restored(content["rounds"], **rows)
         if history.num_rows:
             self._check_rows(history)
         start = self.method.start(self.space, len(self.seeds))
-        kept = _tensors(content["state"], start)
-        for name, part in kept.items():
-            like = start.get(name, part)
-            if part.shape[:1] != (len(self.seeds),) or part.dim() != like.dim():
-                raise ValueError(
-                    f"Expected {name!r} of {len(self.seeds)} replicates. Got {tuple(part.shape)}."
-                )
-            kept[name] = part.to(like.device)  # a bandit stays on the CPU
-        self._commit(history, kept)
+        self._commit(history, state_like(content["state"], start, len(self.seeds)))
 
     def _check_rows(self, history: History) -> None:
         r"""Raise a `ValueError` unless `tell` could have been told the rows of a history."""
@@ -465,13 +455,6 @@ def _renewed(views: Views, history: History, state: State) -> Views:
         (replicates, view.renewed(history.of(replicates), _part(state, replicates)))
         for replicates, view in views
     ]
-
-
-def _tensors(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
-    r"""Tensors by their names, among which must be the given ones."""
-    if not isinstance(described, Mapping) or set(names) - set(described):
-        raise ValueError(f"Expected tensors named {list(names)}. Got {reprlib.repr(described)}.")
-    return {fits_as_today(name): from_json(value) for name, value in described.items()}
 
 
 def _part(state: State, replicates: list[int]) -> State:

@@ -2,17 +2,20 @@ r"""Conditions x contexts: named pairs to try next, and the condition to recomme
 
 import math
 import reprlib
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_arguments, check_counts, in_order
 from botorch_risk.environments import DiscreteEnvironment, Environment
 from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.far_readings import FAR, ratios_to_others
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.arguments import describe, difference
@@ -84,6 +87,7 @@ class TableSearch:
         self._context_of = {name: i for i, name in enumerate(contexts.names)}
         self._outcomes: dict[int, list[float]] = {}
         self._pending: list[int] = []
+        self._far: set[tuple[int, float]] = set()  # of which a warning told
         self._known: tuple[TableReadings, Any] | None = None
 
     @property
@@ -132,6 +136,9 @@ class TableSearch:
                 pairs that were not asked for and further readings of a pair, each of which counts.
             Y: One outcome each; NaN for a failed experiment, which is not tried again.
 
+        Warns:
+            InputDataWarning: If an outcome is absurdly far from all others, as -9999 is.
+
         Raises:
             BotorchTensorDimensionError: If there is not one outcome for each pair.
             InputDataError: If a name is not in the table, or an outcome is infinite.
@@ -147,8 +154,7 @@ class TableSearch:
             raise InputDataError("Expected finite `Y`, NaN where missing. Got infinity.")
         for pair, outcome in zip(listed, outcomes.tolist(), strict=True):
             self._outcomes.setdefault(pair, []).append(outcome)
-        self._pending = [pair for pair in self._pending if pair not in self._outcomes]
-        self._known = None
+        self._after_telling()
 
     def tell_matrix(self, Y: Any) -> None:
         r"""Record the whole table so far, replacing everything told before.
@@ -156,6 +162,9 @@ class TableSearch:
         Args:
             Y: Outcomes `conditions x contexts`, NaN where a pair was not tried. The rows and the
                 columns of a DataFrame are found by their names, in any order.
+
+        Warns:
+            InputDataWarning: As `tell`.
 
         Raises:
             BotorchTensorDimensionError: If the shape is wrong.
@@ -172,8 +181,24 @@ class TableSearch:
         if values.isinf().any():
             raise InputDataError("Expected finite `Y`, NaN where missing. Got infinity.")
         self._outcomes = {pair: [y] for pair, y in enumerate(values.flatten().tolist()) if y == y}
+        self._after_telling()
+
+    def _after_telling(self) -> None:
         self._pending = [pair for pair in self._pending if pair not in self._outcomes]
         self._known = None
+        told = [(pair, y) for pair, each in self._outcomes.items() for y in each]
+        read = torch.tensor([y for _, y in told], dtype=torch.double).unsqueeze(-1)
+        far = (ratios_to_others(read) > FAR).flatten().nonzero().flatten().tolist()
+        new = [told[index] for index in far if told[index] not in self._far]
+        self._far |= set(new)
+        if new:
+            warnings.warn(
+                f"Expected outcomes on one scale. Got {new[0][1]:g} of the pairs "
+                f"{[tuple(self._pair(pair)) for pair, _ in new]}, more than {FAR:g} times as far "
+                "from the median as two thirds of the outcomes: mark failures as NaN.",
+                InputDataWarning,
+                stacklevel=3,
+            )
 
     def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         r"""Mark pairs as pending that somebody else chose and is trying.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -45,13 +47,15 @@ class Factors:
         r"""The rows of a DataFrame, a tensor or a list; factors are returned unchanged.
 
         Args:
-            rows: A DataFrame, whose columns of numbers are descriptors and whose other columns are
-                categories, and whose index names the rows; a tensor or an array of descriptors
-                `n x d`; or a list of names, which may be tuples with one category per entry.
+            rows: A DataFrame, whose columns of numbers of any dtype are descriptors and whose other
+                columns are categories, and whose index names the rows; a tensor or an array of
+                descriptors `n x d`; or a list of names, which may be tuples with one category per
+                entry.
             name: Their name in messages.
 
         Raises:
-            InputDataError: If there is no row, a name is duplicated or a value is missing.
+            InputDataError: If there is no row, a name is duplicated, a value is missing, or a
+                column has dates or complex numbers.
             TypeError: If they are none of these.
         """
         if isinstance(rows, Factors):
@@ -159,7 +163,22 @@ def _entries(names: tuple[Hashable, ...], name: str) -> list[tuple[Any, ...]]:
 def _column_of_frame(column: Any, name: str) -> Tensor:
     if column.dtype == "category":  # of numbers too
         return _categories(column.tolist())
-    return _column(column.to_numpy(), name)
+    values = column.to_numpy()
+    if values.dtype.kind not in "biuf":
+        listed = column.tolist()
+        wrong = next((each for each in listed if _is_date(each) or isinstance(each, complex)), None)
+        if wrong is not None:
+            raise InputDataError(
+                f"Expected numbers or categories in column {column.name!r} of `{name}`. Got "
+                f"{wrong!r}: give a date as a number, such as of days, or as text."
+            )
+        if all(isinstance(each, Number) and not isinstance(each, bool) for each in listed):
+            values = np.array(listed, dtype=float)  # of dtype object, as after a transposition
+    return _column(values, name)
+
+
+def _is_date(value: Any) -> bool:
+    return hasattr(value, "year") or isinstance(value, timedelta | np.timedelta64)
 
 
 def _column(values: np.ndarray, name: str) -> Tensor:

@@ -232,12 +232,12 @@ def test_spread_is_needed_only_where_the_noise_is_learnt():
         validate_outcomes(outcomes, needs_spread=True)
 
 
-def test_constant_outcomes_are_an_error_alone_and_a_warning_in_a_batch():
+def test_constant_outcomes_are_a_warning_alone_and_in_a_batch():
     _, Y = repeats(batch_shape=(2,))
     Y[1] = 2 + torch.tensor([0.5, -0.5, 0.25, -0.25], dtype=torch.double)
     with pytest.warns(InputDataWarning, match="constant in replicate 1"):
         validate_outcomes(RepeatedOutcomes.from_repeats(Y), needs_spread=True)
-    with pytest.raises(InputDataError, match="outcomes that differ between rows"):
+    with pytest.warns(InputDataWarning, match="outcomes are constant: a model"):
         validate_outcomes(RepeatedOutcomes.from_repeats(Y[1]), needs_spread=True)
 
 

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
+from botorch_risk.models.far_readings import ratios_to_others
 from botorch_risk.models.wrong_readings import scores_of_readings
 from tests.models.examples import assert_same, everything, fit, points, repeats, with_missing
 
@@ -172,3 +174,90 @@ def test_there_have_to_be_readings() -> None:
         MeanVarianceGP(X, RepeatedOutcomes.from_repeats(Y), trim=5.0)
     with pytest.raises(ValueError, match="Expected `trim` to be finite and > 0"):
         MeanVarianceGP(X, Y, trim=0.0)
+
+
+def smooth(n: int, seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.rand(n, 2, generator=generator, dtype=D)
+    noise = torch.randn(n, k, generator=generator, dtype=D)
+    return X, (4 * X).sin().sum(dim=-1, keepdim=True) + 0.1 * noise
+
+
+def cases(*values: float) -> list[Any]:
+    r"""The first combination in `make test`, all of them in `make test-all`."""
+    found = [(n, value, seed) for n in (20, 40) for value in values for seed in range(4)]
+    return [pytest.param(*each, marks=[pytest.mark.slow] * bool(i)) for i, each in enumerate(found)]
+
+
+@pytest.mark.filterwarnings("ignore:Readings of row")
+@pytest.mark.parametrize(("n", "value", "seed"), cases(8.0, 50.0, 1000.0))
+def test_a_wrong_run_and_a_wrong_reading_are_found_and_no_good_one(
+    n: int, value: float, seed: int
+) -> None:
+    X, Y = smooth(n, seed)
+    row = 3 + seed
+    run, reading, equal = Y.clone(), Y.clone(), Y.clone()
+    run[row] = value + 0.1 * torch.tensor([0.3, -0.2, 0.9], dtype=D)
+    reading[row, 1] = value
+    equal[row] = value  # count once
+    for told, expected in (
+        (Y, []),
+        (run, [[row, 0], [row, 1], [row, 2]]),
+        (reading, [[row, 1]]),
+        (equal, [[row, 0]]),
+    ):
+        assert MeanVarianceGP(X, told, trim=5.0).dropped_readings.tolist() == expected
+
+
+def test_a_wrong_run_of_one_replicate_is_found_in_a_batch() -> None:
+    X, Y = (torch.stack(each) for each in zip(smooth(24, 0), smooth(24, 1), strict=True))
+    Y[1, 7] += 30.0
+    found = MeanVarianceGP(X, Y, trim=5.0).dropped_readings.tolist()
+    assert found == [[1, 7, 0], [1, 7, 1], [1, 7, 2]]
+
+
+@pytest.mark.parametrize("sentinel", [-9999.0, 1e10, 1e30, 1e50, -1e300])
+def test_a_sentinel_is_left_out_and_its_good_neighbours_stay(sentinel: float) -> None:
+    X, Y = smooth(20, 0)
+    Y[3, 1] = sentinel
+    assert MeanVarianceGP(X, Y, trim=5.0).dropped_readings.tolist() == [[3, 1]]
+
+
+@pytest.mark.parametrize("trim", [None, 5.0])
+def test_many_sentinels_are_refused_by_name(trim: float | None) -> None:
+    X, Y = smooth(20, 0)
+    Y[2:6] = 1e30
+    Y[4, 2] = -1e50
+    Y = torch.stack([Y[:, 0], Y[:, 2]]).unsqueeze(-1)
+    # What may be trimmed is trimmed first.
+    named = r"-1e\+50 in row 4 of replicate \(1,\)" if trim is None else r"1e\+30 in row 3 of .*"
+    with pytest.raises(InputDataError, match=rf"Got {named} and [57] more.* failures as NaN\.$"):
+        MeanVarianceGP(X.expand(2, -1, -1), Y, trim=trim)
+    long, told = X.repeat_interleave(2, dim=0), Y.movedim(0, 1).reshape(-1, 1)
+    named = r"-1e\+50 in row 9" if trim is None else r"1e\+30 in row [4-9]"
+    with pytest.raises(InputDataError, match=rf"Got {named} and"):
+        MeanVarianceGP(long, told, trim=trim)
+
+
+def test_a_failure_marked_by_a_number_is_a_warning_that_names_it() -> None:
+    X, Y = smooth(20, 0)
+    Y[3, 1] = -9999.0
+    with pytest.warns(InputDataWarning, match=r"Got -9999 in row 3, repeat 1, .* failures as NaN"):
+        MeanVarianceGP(X, Y)
+    Y[3] = 9.0  # far, not absurd
+    MeanVarianceGP(X, Y + 0.1 * torch.randn_like(Y))
+
+
+def test_ratios_are_those_of_a_plain_count() -> None:
+    values = torch.tensor([[3.0, 1.0, torch.nan], [2.0, 4.0, 9.0], [-50.0, 2.5, 3.5]], dtype=D)
+    listed = [value for value in values.flatten().tolist() if value == value]
+    median = sorted(listed)[(len(listed) - 1) // 2]
+    away = sorted(abs(value - median) for value in listed)
+    scale = away[2 * len(away) // 3 - 1]
+    expected = (values - median).abs().nan_to_num(0.0) / scale
+    torch.testing.assert_close(ratios_to_others(values), expected)
+    both = torch.stack([values, -7 * values + 3])
+    found = ratios_to_others(both)
+    torch.testing.assert_close(found[0], expected)
+    assert ratios_to_others(values[:, :1]).abs().max() == 0  # too few to tell
+    assert ratios_to_others(torch.tensor([[0.0]] * 9 + [[5.0]], dtype=D)).abs().max() == 0

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
@@ -129,6 +130,22 @@ def test_a_csv_with_holes_loses_no_row(tmp_path: Any) -> None:
     assert history.num_rows == 4 and history.has_outcome.sum() == 3  # the failed one has a wind
     experiment.tell(frame.dropna())
     assert len(experiment.data) == 9 and len(experiment.unused) == 3
+
+
+def test_a_failure_marked_by_a_number_is_named_once() -> None:
+    experiment = baker()
+    first = twice(experiment.ask())
+    few = first.iloc[:3].copy()
+    few.loc[1, "rise"] = -9999.0  # of three rows nobody knows which is absurd
+    experiment.tell(few)
+    with pytest.warns(InputDataWarning, match=r"Got -9999 in the rows \[1\] of `data`.* empty"):
+        experiment.tell(first.iloc[3:])
+    again = twice(experiment.ask(2), seed=1)
+    experiment.tell(again)
+    with pytest.warns(
+        InputDataWarning, match=r"outcomes of 'rise'.* Got 1e\+06 in the rows \[16\]"
+    ):
+        experiment.tell(again.iloc[:1].assign(rise=1e6))
 
 
 def test_a_list_of_settings_is_classified_as_in_tensors() -> None:

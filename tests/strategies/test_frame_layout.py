@@ -1,4 +1,4 @@
-r"""What a DataFrame experiment keeps, what fits it, and in whose sign its options are."""
+r"""What a DataFrame experiment keeps, and what fits it."""
 
 import json
 from functools import partial
@@ -11,25 +11,21 @@ import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 
 from botorch_risk.acquisition import LevelSet, Maximize
-from botorch_risk.constraints import NoiseConstraint, RiskConstraint
-from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
+from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.extras import MissingExtraError
 from botorch_risk.risk import Expectation, ShareAbove
 from botorch_risk.strategies import (
     Box,
     FrameExperiment,
-    SingleExperiment,
     Strategy,
     adaptive_repeats,
     level_set_search,
-    pareto_search,
     random_search,
     risk_kde,
     risk_search,
-    safe_rahbo,
     truvar,
 )
-from tests.strategies.bakery import FEW, FLOURS, TABLE, baker, cost, told, twice
+from tests.strategies.bakery import FEW, FLOURS, TABLE, baker, told, twice
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 
@@ -108,83 +104,6 @@ def test_a_state_of_other_columns_is_refused(readings: pd.DataFrame) -> None:
     assert experiment.state_dict() == before
 
 
-def test_thresholds_of_options_are_in_the_sign_of_the_user() -> None:
-    still = ObservedContexts(UNIT)
-    asked = []
-    for sign, at_most in ((1.0, True), (-1.0, False)):
-        load = RiskConstraint(still, Expectation(), sign * 1.2, outcome=1, at_most=at_most)
-        experiment = FrameExperiment(
-            {"x": (0.0, 1.0)},
-            {"cost": "minimize", "load": "minimize" if sign > 0 else "maximize"},
-            risk_search,
-            contexts={"w": (0.0, 1.0)},
-            risk_measure=Expectation(),
-            constraints=[load],
-            num_initial=6,
-            **FEW,
-        )
-        settings = experiment.ask().assign(w=np.linspace(0, 1, 6))
-        experiment.tell(settings.assign(cost=cost(settings["x"], 0), load=sign * settings["x"]))
-        asked.append(experiment.ask())
-    pd.testing.assert_frame_equal(*asked)
-
-
-def test_a_limit_of_the_noise_has_no_sign() -> None:
-    asked = []
-    for direction, sign in (("minimize", 1.0), ("maximize", -1.0)):
-        experiment = FrameExperiment(
-            {"heat": (0.0, 2.0)},
-            {"waste": direction},
-            safe_rahbo,
-            safe_points=torch.tensor([[0.1], [0.3], [0.5]], dtype=torch.double),
-            constraints=[NoiseConstraint(0.5)],
-            num_repeats=4,
-            risk_aversion=1.0,
-            num_candidates=64,
-            num_restarts=1,
-            raw_samples=8,
-        )
-        settings = pd.concat([experiment.ask()] * 4, ignore_index=True)
-        noise = np.random.default_rng(0).normal(scale=settings["heat"])  # safe only where it is low
-        experiment.tell(settings.assign(waste=sign * (settings["heat"] + noise)))
-        asked.append(experiment.ask())
-    pd.testing.assert_frame_equal(*asked)
-
-
-@pytest.mark.slow
-def test_a_reference_point_is_in_the_sign_of_the_user() -> None:
-    options: dict[str, Any] = {"risk_measure": Expectation(), "num_initial": 5, "num_restarts": 1}
-    frames = FrameExperiment(
-        {"x": (0.0, 1.0)},
-        {"gain": "maximize", "cost": "minimize"},
-        pareto_search,
-        contexts={"w": (0.0, 1.0)},
-        reference_point=[0.0, 15.0],
-        raw_samples=4,
-        **options,
-    )
-    tensors = SingleExperiment(
-        pareto_search(
-            UNIT,
-            0,
-            environment=ObservedContexts(UNIT),
-            reference_point=[0.0, -15.0],
-            raw_samples=4,
-            **options,
-        )
-    )
-    X, settings = tensors.ask(), frames.ask().assign(w=np.linspace(0, 1, 5))
-    X = torch.cat([X, torch.linspace(0, 1, 5).double().unsqueeze(-1)], dim=-1)
-    frames.tell(settings.assign(gain=settings["x"], cost=cost(settings["x"], settings["w"])))
-    tensors.tell(X, torch.stack([X[:, 0], -cost(*X.unbind(dim=-1))], dim=-1))
-    assert frames.strategy.state_dict() == tensors.state_dict()
-    assert torch.equal(torch.tensor(frames.ask().to_numpy()), tensors.ask())
-    best = frames.recommend()
-    assert torch.equal(torch.tensor(best[["x"]].to_numpy()), tensors.recommend())
-    assert (best["cost_risk"] > 9).all() and (best["gain_risk"] >= 0).all()
-    assert (best["cost_risk_lower"] < best["cost_risk_upper"]).all()
-
-
 def test_contexts_may_have_labels_if_their_distribution_is_known() -> None:
     machines = DiscreteEnvironment(UNIT, categories=[0])
     experiment = FrameExperiment(
@@ -226,6 +145,32 @@ def test_a_search_that_has_finished_asks_for_nothing() -> None:
     experiment.tell(experiment.ask().assign(y=lambda asked: 10 * asked["x"]))
     assert experiment.ask().shape == (0, 1)
     assert experiment.classify()["y_class"].tolist() == 3 * ["below"] + 3 * ["above"]
+
+
+@pytest.mark.parametrize(
+    ("context", "points", "message"),
+    [
+        (["dry", "wet"], [0.0, 1.0, 2.0], r"codes \[0.0, 1.0\].*'dry', 'wet'\]. Got \[0.0, 1.0, 2"),
+        (["a", "b", "c", "d"], [0.0, 1.0, 2.0], r"codes \[0.0, 1.0, 2.0, 3.0\].* Got \[0.0, 1"),
+        (["a", "b"], [1.0, 2.0], r"Got \[1.0, 2.0\]"),
+        ((0.0, 1.0), [0.0, 0.5, 7.0], r"'road' from 0 to 1. Got \[0.0, 0.5, 7.0\]"),
+        ((20.0, 80.0, 5.0), [20.0, 40.0], r"steps of 5, steps counted from 0. Got \[20.0, 40.0\]"),
+    ],
+)
+def test_labels_and_ranges_of_contexts_are_those_of_the_environment(
+    context: Any, points: list[float], message: str
+) -> None:
+    values = torch.tensor(points, dtype=torch.double).unsqueeze(-1)
+    days = DiscreteEnvironment(values, categories=[0] if isinstance(context, list) else [])
+    with pytest.raises(ValueError, match=message):
+        FrameExperiment(
+            {"v": (0.0, 1.0)},
+            {"z": "maximize"},
+            risk_search,
+            contexts={"road": context},
+            environment=days,
+            risk_measure=Expectation(),
+        )
 
 
 def test_without_a_model_the_recommendation_has_no_interval() -> None:

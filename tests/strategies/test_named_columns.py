@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from botorch.exceptions.errors import InputDataError
 
+from botorch_risk.acquisition import Maximize
+from botorch_risk.strategies import Box, FrameExperiment, truvar
 from botorch_risk.strategies.named_columns import NamedColumn
 from tests.strategies.bakery import TABLE, baker, twice
 
@@ -53,6 +56,34 @@ def test_steps_have_no_digits_of_rounding() -> None:
     assert [column.value(code) for code in range(3)] == [0.1, 0.2, 0.3]
 
 
+FINE = [(0, 1000, 0.001), (0, 5_000_000, 1), (-3, 7, 1e-6), (1e6, 1e6 + 1, 1e-5), (0, 1, 1 / 3)]
+
+
+@pytest.mark.parametrize("values", FINE, ids=str)
+def test_a_fine_step_is_a_step(values: tuple[float, float, float]) -> None:
+    r"""However many there are, a number between two steps is neither."""
+    column, (lower, _, step) = NamedColumn.of("x", values), values
+    last = column.bounds[1] if step != 1 else values[1]
+    for share in np.random.default_rng(0).random(200):
+        code = float(round(share * last))
+        told = column.value(code)
+        assert column.code(told) == code
+        assert abs(told - (lower + code * step)) <= 1e-9 * step + 4 * np.spacing(abs(told))
+        for off in (0.4, -0.01, 1e-3):
+            assert column.code(told + off * step) is None
+    assert column.code(lower - step) is column.code(values[1] + step) is None
+
+
+def test_integers_of_a_large_range_are_whole_and_inside() -> None:
+    box = Box(torch.tensor([[0.0], [5e6]], dtype=torch.double), integers=[0])
+    for off in (2500000.4, 2500000.001, 5000003.0, -2.0):
+        with pytest.raises(InputDataError, match=r"Expected (whole numbers|points within)"):
+            box.checked(torch.tensor([[[off]]], dtype=torch.double))
+    assert box.checked(torch.tensor([[[2500000.0000001]]]).double()).item() == 2500000
+    single = Box(torch.tensor([[0.0], [5e6]]), integers=[0])
+    assert single.checked(torch.tensor([[[4999999.0]]])).item() == 4999999
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -74,6 +105,12 @@ def test_steps_have_no_digits_of_rounding() -> None:
         (20, 80, 100),
         (20, 80, 5, 1),
         (True, False, 1),
+        ("0", "1"),
+        ("20", 80),
+        (0, 1, 0.3334),
+        (0, 1000, 0.0010000004),
+        (1e15, 1e15 + 10, 0.5),
+        (0, 1, 1e-13),
         [["rye"], ["wheat"]],
         None,
         5,
@@ -175,3 +212,24 @@ def test_the_kinds_of_columns_that_pandas_knows_mean_the_same(convert: Any) -> N
     pd.testing.assert_frame_equal(plain.data, converted.data, check_dtype=False)
     pd.testing.assert_frame_equal(plain.ask(), converted.ask())
     assert plain.unused.tolist() == converted.unused.tolist() == ["rise"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["155", "165.5", "3.5 bar", "160"], r"from 150 to 250. Got '3.5 bar' in row 2, which is"),
+        (["155", "165.5", "n/a?", "1e9"], r"Got 'n/a\?' in row 2, which is text"),
+        (["155", "165.5", "170", "160"], r"from 150 to 250. Got '155' in row 0, which is text"),
+        ([155.0, 999.0, 170.0, 160.0], r"from 150 to 250. Got 999.0 in row 1\.$"),
+    ],
+)
+def test_a_bad_cell_of_settings_is_named_and_no_good_one(values: list[Any], message: str) -> None:
+    experiment = baker()
+    table = twice(experiment.ask()).iloc[:4].assign(heat=values)
+    for answer in (experiment.tell, experiment.predict):
+        with pytest.raises(InputDataError, match=message):
+            answer(table)
+    settings = pd.DataFrame({"x": values})
+    if any(isinstance(each, str) for each in values):
+        with pytest.raises(InputDataError, match=r"'x' to be a finite number.* which is text"):
+            FrameExperiment(settings, {"y": None}, truvar, goal=Maximize(), noise=1.0)

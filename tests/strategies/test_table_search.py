@@ -9,6 +9,7 @@ import pytest
 import torch
 from botorch.acquisition.risk_measures import CVaR
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import InputDataWarning
 
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -269,6 +270,16 @@ def test_a_mean_of_many_readings_is_as_certain_as_it_is(noise_share: float) -> N
         width = each.interval[1] - each.interval[0]
         assert width == pytest.approx(2 * 1.96 / np.sqrt(400), rel=0.25)
         assert abs(each.risk - truth["ABCD".index(each.condition)].mean()) < 3.3 / np.sqrt(400)
+
+
+def test_a_failure_marked_by_a_number_is_named_once() -> None:
+    told, table = search(), Y.copy()
+    table[2, 3] = -9999.0
+    with pytest.warns(InputDataWarning, match=r"Got -9999 of the pairs \[\('Q-a', 'v'\)\]"):
+        told.tell_matrix(table)
+    told.tell([("P-a", "s")], [0.1])
+    with pytest.warns(InputDataWarning, match=r"Got -9999 of the pairs \[\('S-b', 'z'\)\]"):
+        told.tell([("S-b", "z")], [-9999.0])
 
 
 def test_conditions_that_are_all_certain_to_be_best_have_probability_one() -> None:

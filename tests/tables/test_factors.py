@@ -1,5 +1,10 @@
 r"""Rows of tables, from DataFrames, tensors and lists."""
 
+import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,3 +95,59 @@ def test_categories_may_be_numbers() -> None:
         Factors.of([[1.0, 2.0], [3.0, 4.0]])
     numbers = torch.rand(3, 2, requires_grad=True)
     assert not Factors.of(numbers).distances.requires_grad
+
+
+NUMBERS = [20.0, 40.0, 80.0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(NUMBERS, dtype=object),
+        pd.Series([20, 40, 80], dtype=object),
+        pd.Series([Decimal("20"), Decimal("40"), Decimal("80")]),
+        pd.Series([20, Decimal("40"), np.float32(80)], dtype=object),
+        pd.Series([Fraction(20), Fraction(40), Fraction(80)]),
+        pd.Series([20, 40, 80], dtype="Int64"),
+        pd.Series(NUMBERS, dtype="Float64"),
+        pd.Series([20, 40, 80], dtype="uint8"),
+    ],
+    ids=lambda column: f"{column.dtype} {type(column[0]).__name__}",
+)
+def test_numbers_are_descriptors_whatever_their_dtype(column: pd.Series) -> None:
+    found = Factors.of(pd.DataFrame({"T": column.tolist()}).assign(T=column))
+    standard = (np.array(NUMBERS) - np.mean(NUMBERS)) / np.std(NUMBERS)
+    expected = (standard[:, None] - standard) ** 2 / 2
+    np.testing.assert_allclose(found.distances[0], expected, rtol=1e-12)
+
+
+def test_a_transposed_table_is_the_same() -> None:
+    frame = pd.DataFrame({"T": NUMBERS, "base": ["a", "b", "b"]}, index=list("PQR"))
+    found, expected = Factors.of(frame.T.T), Factors.of(frame)
+    assert torch.equal(found.distances, expected.distances)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"]),
+        pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"], utc=True),
+        [datetime.date(2024, 1, day) for day in (1, 2, 3)],
+        pd.period_range("2024-01", periods=3, freq="M"),
+        pd.to_timedelta([1, 2, 3], unit="h"),
+        [1 + 2j, 3 + 0j, 0j],
+        [1.0, 2.0, 3j],
+    ],
+    ids=lambda values: type(values[0]).__name__,
+)
+def test_dates_and_complex_numbers_are_refused_by_the_name_of_their_column(values: Any) -> None:
+    frame = pd.DataFrame({"base": ["a", "b", "c"], "day": values})
+    with pytest.raises(InputDataError, match=r"categories in column 'day' of `conditions`\. Got"):
+        Factors.of(frame, "conditions")
+
+
+def test_flags_and_numbers_in_text_are_categories() -> None:
+    frame = pd.DataFrame({"dry": [True, False, True], "code": ["1", "2", "2"]})
+    expected = [[[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[0, 1, 1], [1, 0, 0], [1, 0, 0]]]
+    assert Factors.of(frame).distances.tolist() == expected
+    assert Factors.of(frame.astype(object)).distances.tolist() == expected

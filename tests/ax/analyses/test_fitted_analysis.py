@@ -50,11 +50,12 @@ def test_computed_directly_it_raises_what_it_would_say() -> None:
 @pytest.mark.parametrize("analysis", ALL, ids=lambda each: type(each).__name__)
 def test_data_from_which_no_model_can_be_built_yet(analysis: Any) -> None:
     client = laboratory()
-    for heat in (0.2, 0.5):  # with equal outcomes
-        client.complete_trial(client.attach_trial({"heat": heat, "stir": 1.0}), {"purity": 1.0})
+    for heat, purity in enumerate((0.2, 0.5, 0.3, 0.9, 1e30)):  # a failure that is no number
+        parameters = {"heat": heat / 5, "stir": 1.0}
+        client.complete_trial(client.attach_trial(parameters), {"purity": purity})
     found = card_of(client, analysis)
     assert isinstance(found, NotApplicableStateAnalysisCard)
-    assert found.blob.startswith("Expected outcomes that differ between rows")
+    assert found.blob.startswith("Expected readings on one scale")
 
 
 def test_all_data_so_far_also_after_the_last_candidate() -> None:

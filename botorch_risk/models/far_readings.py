@@ -1,0 +1,72 @@
+r"""Readings absurdly far from all others, such as -9999 for a failure."""
+
+import warnings
+
+import torch
+from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.warnings import InputDataWarning
+from torch import Tensor
+
+# Multiples of the distance from the median within which two thirds of the readings are. Percents
+# that spread evenly are 300 times nearer than -9999; of 100 readings whose logarithm has a standard
+# deviation of 2, the largest is typically 100 times as far.
+FAR = 200.0
+# The others then differ by less than the least noise of a model.
+HOPELESS = 1e8
+# Fewer readings have no scale.
+_FEWEST = 5
+
+
+def ratios_to_others(readings: Tensor) -> Tensor:
+    r"""How far readings are from the median, in units of the distance of two thirds of them.
+
+    Args:
+        readings: `batch_shape x n x k`, NaN where one is missing.
+
+    Returns:
+        Ratios of the same shape; 0 where one is missing, where there are fewer than five, and where
+        two thirds are equal.
+    """
+    values = readings.flatten(-2)
+    count = values.isfinite().sum(dim=-1, keepdim=True)
+    away = (values - values.nanmedian(dim=-1, keepdim=True).values).abs()
+    ordered = away.nan_to_num(torch.inf, posinf=torch.inf).sort(dim=-1).values
+    scale = ordered.gather(-1, (2 * count // 3 - 1).clamp_min(0))
+    known = (count >= _FEWEST) & (scale > 0) & away.isfinite()
+    return torch.where(known, away / scale, 0.0).reshape(readings.shape)
+
+
+def check_far_readings(readings: Tensor, origin: Tensor, num_columns: int) -> None:
+    r"""Warn about readings that are absurdly far from all others, and refuse hopeless ones.
+
+    Args:
+        readings: `batch_shape x n x k`, NaN where one is missing.
+        origin: The position of each in a replicate of the user's table, flattened, `n x k`.
+        num_columns: The number of columns of that table.
+
+    Warns:
+        InputDataWarning: If a reading is `FAR` off.
+
+    Raises:
+        InputDataError: If a reading is so far off that the others look equal.
+    """
+    ratios = ratios_to_others(readings)
+    far = (ratios > FAR).nonzero().tolist()
+    if not far:
+        return
+    *replicate, row, column = max(far, key=lambda index: ratios[tuple(index)].item())
+    worst = (*replicate, row, column)
+    place, repeat = divmod(int(origin[row, column]), num_columns)
+    where = f"row {place}" + (f", repeat {repeat}" if num_columns > 1 else "")
+    where += f" of replicate {tuple(replicate)}" if replicate else ""
+    more = f" and {len(far) - 1} more" if len(far) > 1 else ""
+    said = (
+        f"Expected readings on one scale. Got {readings[worst].item():g} in {where}{more}, "
+        f"{ratios[worst].item():.1g} times as far from the median as two thirds of the readings: "
+        "mark failures as NaN"
+    )
+    if ratios[worst] > HOPELESS:
+        raise InputDataError(f"{said}.")
+    warnings.warn(
+        f"{said}, or leave out wrong readings by `trim=5.0`.", InputDataWarning, stacklevel=4
+    )
