@@ -177,6 +177,8 @@ class _DaskExecutor(Executor):
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address=None,
+                # Without a port it takes 8787, and warns where another cluster has it.
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                 silence_logs=50,
             )
         self.client = distributed.Client(address or self._cluster, timeout=10, set_as_default=False)
