@@ -1,6 +1,5 @@
 r"""The straddle of a risk: uncertain, and close to the level."""
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -13,6 +12,7 @@ from botorch_risk.acquisition.pointwise import (
     register_buffers,
 )
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import as_floating
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 
@@ -69,7 +69,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         super().__init__(model=model)
         bound = JointRiskUpperConfidenceBound if joint else RiskUpperConfidenceBound
         self.bound = bound(model, environment, risk_measure, beta, posterior_transform)
-        level = torch.as_tensor(threshold)
+        level = as_floating(threshold, "threshold")
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
         register_buffers(self, model, threshold=level.to(self.bound.beta).clone())
