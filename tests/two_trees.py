@@ -71,6 +71,30 @@ class Played(NamedTuple):
     state: dict[str, Any]
 
 
+def as_plain(value: Any) -> Any:
+    r"""Containers of Python's own, which `torch.load` reads without running code."""
+    if isinstance(value, dict):
+        return {key: as_plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        kind = list if isinstance(value, list) else tuple
+        return kind(as_plain(one) for one in value)
+    return value
+
+
+def as_played(value: Any) -> Any:
+    r"""A played case from plain containers; what a case failed with stays a text."""
+    if isinstance(value, str):
+        return value
+    ranges, told, asked, reported, state = value
+    decisions = ([Decision(*one) for one in each] for each in (asked, reported))
+    return Played(ranges, told, *decisions, state)
+
+
+def loaded(file: Path) -> dict[str, Any]:
+    stored = torch.load(file, weights_only=True)
+    return {name: as_played(value) for name, value in stored.items()}
+
+
 # -- in one tree ---------------------------------------------------------------------------------
 
 
@@ -147,7 +171,7 @@ def run_in_this_tree(file: Path, only: Sequence[str], rounds: int, known: Path |
     warnings.simplefilter("ignore")
     from tests.strategies.cases import STRATEGIES
 
-    before: dict[str, Played] = {} if known is None else torch.load(known, weights_only=False)
+    before = {} if known is None else loaded(known)
     results: dict[str, Any] = {}
     for case in STRATEGIES:
         if (only and case.name not in only) or (known is not None and case.name not in before):
@@ -159,7 +183,7 @@ def run_in_this_tree(file: Path, only: Sequence[str], rounds: int, known: Path |
                 results[case.name] = results[case.name], following
         except Exception as error:  # a strategy that fails is a difference, not the end
             results[case.name] = f"{type(error).__name__}: {error}"
-        torch.save(results, file)
+        torch.save(as_plain(results), file)
         sys.stderr.write(".")
         sys.stderr.flush()
     sys.stderr.write("\n")
@@ -269,8 +293,8 @@ def compare_trees(before: Path, after: Path, only: Sequence[str], rounds: int) -
         first, second = Path(folder, "before.pt"), Path(folder, "after.pt")
         run_in(before, first, options)
         run_in(after, second, [*options, "--known", str(first)])
-        expected = torch.load(first, weights_only=False)
-        found = torch.load(second, weights_only=False) if second.exists() else {}
+        expected = loaded(first)
+        found = torch.load(second, weights_only=True) if second.exists() else {}
     agree, total = True, 0
     for name, then in expected.items():
         now = found.get(name, "has no case any more")
@@ -279,7 +303,10 @@ def compare_trees(before: Path, after: Path, only: Sequence[str], rounds: int) -
             said = f"before: {then if isinstance(then, str) else 'played'}; after: {now}"
             verdict = Verdict([] if same else [said], 0, "-")
         else:
-            verdict = compare(*now, then)
+            played, following = now
+            if not isinstance(following, str):
+                following = Decision(*following)
+            verdict = compare(as_played(played), following, then)
         agree &= not verdict.differences
         total += bool(verdict.differences)
         said = "differs" if verdict.differences else "agrees"

@@ -61,6 +61,7 @@ Journals = Annotated[
 ]
 ReportSeconds = Annotated[float, Number(help="How often a worker reports.")]
 Device = Annotated[list[str], Name(help="A device for each worker; may be repeated.")]
+RoundSeconds = Annotated[float | None, Number(help="The most seconds of a round.")]
 MemoryLimit = Annotated[int | None, Number(help="The memory of a worker, in MiB (Linux only).")]
 
 
@@ -70,11 +71,11 @@ def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        _echo(f"Error: {' '.join(str(error).split())}", err=True)
+        echo(f"Error: {' '.join(str(error).split())}", err=True)
         raise SystemExit(2) from error
 
 
-def _echo(text: object, err: bool = False, kept: str = "") -> None:
+def echo(text: object, err: bool = False, kept: str = "") -> None:
     r"""Print a line that may quote what others have written; `kept="\\n"` prints a page."""
     typer.echo(printable(text, kept), err=err)
 
@@ -89,13 +90,14 @@ def _where_and_how(
     report_seconds: ReportSeconds = 30.0,
     device: Device = ["cpu"],  # noqa: B006
     memory_limit: MemoryLimit = None,
+    round_seconds: RoundSeconds = None,
 ) -> tuple[Any, Any]:
     r"""Build the engine and the options of a campaign from the command line."""
     from botorch_risk_bench.campaigns import Options
 
     limit = None if memory_limit is None else memory_limit * 2**20
     where = _engine(engine, workers, address, job_folder, parameter)
-    return where, Options(report_seconds, journals, tuple(device), limit)
+    return where, Options(report_seconds, journals, tuple(device), limit, round_seconds)
 
 
 def _with_engine(command: Callable[..., None]) -> Callable[..., None]:
@@ -161,7 +163,7 @@ def resume(
         names = [
             str(Path(each).resolve()) if each.endswith(".py") else each for each in campaign.modules
         ]
-        _echo(f"Running the modules that {path} names: {', '.join(names)}.", err=True)
+        echo(f"Running the modules that {path} names: {', '.join(names)}.", err=True)
     _run(campaign, path, engine, dataclasses.replace(options, only_failed=failed), extend=False)
 
 
@@ -175,10 +177,10 @@ def status(path: Store) -> None:
     again, failed = set(found.to_play_again), found.failures
     last_rounds = {block: found.last_rounds.get(block, -1) for block in blocks}
     done = sum(last == b.num_rounds and b not in again for b, last in last_rounds.items())
-    _echo(f"{name}: {done} of {len(blocks)} blocks done, {len(failed)} failed")
+    echo(f"{name}: {done} of {len(blocks)} blocks done, {len(failed)} failed")
     took = [report[5:] for report in found.reports]  # a machine, seconds and bytes
     hosts, seconds, peaks = zip(*took, strict=True) if took else ((), (), ())
-    _echo(
+    echo(
         f"    {sum(seconds):.1f} s of CPU time, at most {max(peaks, default=0) / 2**20:.0f} "
         f"MiB, {len(set(hosts))} kinds of machine"
     )
@@ -186,15 +188,15 @@ def status(path: Store) -> None:
         parts = [block for block in blocks if block.series == series]
         rounds = sum((last_rounds[block] + 1) * len(block.seeds) for block in parts)
         total = sum((block.num_rounds + 1) * len(block.seeds) for block in parts)
-        _echo(f"    {', '.join(series)}: {rounds:,} of {total:,} rounds")
+        echo(f"    {', '.join(series)}: {rounds:,} of {total:,} rounds")
     for block, failure in failed.items():
-        _echo(f"    failed: {block}, round {failure.round}: {failure.cause}")
+        echo(f"    failed: {block}, round {failure.round}: {failure.cause}")
     if failed:
-        _echo(f"Run them again: botorch-risk campaign resume {path} --failed")
+        echo(f"Run them again: botorch-risk campaign resume {path} --failed")
     for each in found.damages:
-        _echo(f"    damaged: {each}")
+        echo(f"    damaged: {each}")
     if found.damages:
-        _echo(f"Play them again: botorch-risk campaign resume {path}")
+        echo(f"Play them again: botorch-risk campaign resume {path}")
         raise typer.Exit(2)
 
 
@@ -212,12 +214,12 @@ def table(
 
     with one_line_errors(ValueError, OSError), CampaignStore(path) as store:
         if to is not None:
-            _echo(f"{to}: {write_table(store, to):,} rounds")
+            echo(f"{to}: {write_table(store, to):,} rounds")
             return
         damaged = []
         for page in experiment_pages(store):
             if isinstance(page, str):
-                _echo(page, kept="\n")
+                echo(page, kept="\n")
             else:
                 damaged.append(str(page))
         if damaged:
@@ -254,7 +256,7 @@ def board(
         found = read_board(regrets, by, strategy, without)
         page = board_markdown(found, baseline)
         if to is None:
-            _echo(page, kept="\n")
+            echo(page, kept="\n")
             return
         to.mkdir(parents=True, exist_ok=True)
         with replacing(to / "board.md") as markdown, replacing(to / "board.png") as picture:
@@ -286,7 +288,11 @@ def _run(campaign: Campaign, path: Path, engine: Engine, options: Options, exten
     from botorch_risk_bench.campaigns import run_campaign
 
     with one_line_errors(ValueError, MissingExtraError, OSError, RuntimeError):
-        failed = run_campaign(campaign, path, engine, options, extend)
+        try:
+            failed = run_campaign(campaign, path, engine, options, extend)
+        except KeyboardInterrupt:
+            echo(f"Interrupted. Go on with: botorch-risk campaign resume {path}", err=True)
+            raise SystemExit(130) from None
     if failed:
         typer.echo(f"{failed} blocks failed; see: botorch-risk campaign status {path}", err=True)
         raise typer.Exit(1)

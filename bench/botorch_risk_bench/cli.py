@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from botorch_risk_bench.campaign_commands import HELP_TOO, File, Folder, one_line_errors
+from botorch_risk_bench.campaign_commands import HELP_TOO, File, Folder, echo, one_line_errors
 from botorch_risk_bench.campaign_commands import app as campaign_app
 
 if TYPE_CHECKING:
@@ -119,7 +119,11 @@ def run(
 
     path, own = out or Path(f"{name}.sqlite"), context.obj or ()
     with one_line_errors(ValueError, RuntimeError):
-        run_experiment(name, path, seeds, first_seed, strategy, rounds, device, workers, own)
+        try:
+            run_experiment(name, path, seeds, first_seed, strategy, rounds, device, workers, own)
+        except KeyboardInterrupt:
+            echo("Interrupted. Type the same command again to go on.", err=True)
+            raise SystemExit(130) from None
     typer.echo(f"Done: {path}. Next: botorch-risk plot {path}")
 
 
@@ -133,11 +137,11 @@ def status(path: StorePath) -> None:
         records = ExperimentRecords(store)
         seeds = records.identity["seeds"]
         name = records.identity["experiment"]
-        typer.echo(f"{name}: {len(seeds)} seeds from {seeds[0]}")
+        echo(f"{name}: {len(seeds)} seeds from {seeds[0]}")
         for label in records.labels():
             rounds = records.rounds(label)
             seconds = sum(part for record in rounds for part in record.seconds)
-            typer.echo(
+            echo(
                 f"    {label}: {len(rounds) - 1} rounds after the initial design, "
                 f"{seconds:.1f} s, {failed_points(rounds)} failed points"
             )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import as_tensor
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.t_batch import as_points
@@ -65,7 +65,7 @@ def lacing_mask(
         tensor([ True, False, False])
     """
     measure = ValueAtRisk(risk_level, strict)
-    lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
+    lower, upper = as_floating(lower, "lower"), as_floating(upper, "upper")
     weights = as_tensor("weights", weights)
     low, high = _checked_risks(measure, lower, upper, weights)
     support = weights.to(lower) > 0
@@ -125,7 +125,7 @@ def covering_mask(
     """
     if not isinstance(risk_measure, COHERENT):
         raise _no_lacing_value(risk_measure)
-    lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
+    lower, upper = as_floating(lower, "lower"), as_floating(upper, "upper")
     weights = as_tensor("weights", weights)
     low, high = _checked_risks(risk_measure, lower, upper, weights)
     with torch.enable_grad():

@@ -14,6 +14,7 @@ from botorch.models.transforms.outcome import OutcomeTransform, Standardize
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust import Reduction, RobustModel
@@ -50,7 +51,9 @@ class ObservedDataset(SupervisedDataset):
         **options: Any,
     ) -> None:
         super().__init__(X, Y, **options)
-        self.counts, self.contexts, self.every_context = counts, contexts, every_context
+        self.counts = as_tensor("counts", counts)
+        self.contexts = as_tensor("contexts", contexts)
+        self.every_context = as_tensor("every_context", every_context)
 
     def __eq__(self, other: Any) -> bool:
         return super().__eq__(other) and all(
@@ -143,7 +146,7 @@ class ContextualRiskModel(RobustModel):
             ValueError: If `input_transform` is not a `Normalize`, or an option of the density out
                 of range.
         """
-        bounds = torch.as_tensor(context_bounds).to(train_X).mT
+        bounds = as_floating(context_bounds, "context_bounds").to(train_X).mT
         with warnings.catch_warnings():  # a context outside its bounds is outside the unit cube
             warnings.filterwarnings("ignore", ".*not contained to the unit cube", InputDataWarning)
             process = SingleTaskGP(

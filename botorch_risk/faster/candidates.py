@@ -111,7 +111,7 @@ def gen_candidates_quasi_newton(
     lower, upper = (_as_bound(bound, starts) for bound in (lower_bounds, upper_bounds))
     lower, upper = (np.nan_to_num(lower, nan=-np.inf), np.nan_to_num(upper, nan=np.inf))
     for column, value in (fixed_features or {}).items():
-        fixed = torch.as_tensor(value).to(starts)
+        fixed = as_floating(value, "fixed_features").to(starts)
         starts[..., column] = fixed.unsqueeze(-1) if fixed.dim() == 1 else fixed
         lower[..., column] = upper[..., column] = starts[..., column].cpu().numpy()
     rows = _Rows(acquisition_function, starts, lower, upper)
@@ -142,7 +142,7 @@ def gen_candidates_quasi_newton(
 
 def _as_bound(bound: Bound, starts: Tensor) -> ndarray:
     r"""A bound of each coordinate of each start, `b x q x d`; NaN for none."""
-    bound = torch.as_tensor(torch.nan if bound is None else bound).to(starts)
+    bound = as_floating(torch.nan if bound is None else bound, "bounds").to(starts)
     array: ndarray = bound.expand(starts.shape).cpu().double().numpy().copy()
     return array
 

@@ -14,7 +14,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_tensor, check_counts, check_nonnegative
-from botorch_risk.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
+from botorch_risk.fit.fewer_points import begun_on_fewer_points, no_worse_than, sizes_of_first_fits
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
@@ -288,7 +288,9 @@ def maximize(
         begun = starts(np.ones(len(objective.num_observed), dtype=bool))
         minima, rows = minimize(objective, begun, options), begun.rows
         if own is not None:
-            minima, rows = no_worse_than(own, objective, minima, rows, options)
+            minima, rows = no_worse_than(
+                own, objective, minima, rows, lambda x: minimize(objective, x, options)
+            )
         return _collect(objective, minima, rows, objective.num_observed)
     warm_start = warm_starts(objective, previous)
     due = is_due(objective, previous, compete)
@@ -307,24 +309,6 @@ def maximize(
         minima, rows = minima.of(order), rows[order]
     fresh_at = np.where(due | late, objective.num_observed, previous.fresh_at.cpu().numpy())
     return _collect(objective, minima, rows, fresh_at)
-
-
-def no_worse_than(
-    own: Starts, objective: FitObjective, minima: Minima, rows: ndarray, options: Mapping[str, Any]
-) -> tuple[Minima, ndarray]:
-    r"""Add the minima from those starts that are lower than every minimum of their replicate."""
-    count = len(objective.num_observed)
-    lowest = np.full(count, np.inf)
-    np.minimum.at(lowest, rows % count, np.nan_to_num(minima.value, nan=np.inf))
-    with steady():
-        values, _ = objective(own.theta, own.rows)
-    lower = values < lowest  # False for NaN
-    if not lower.any():
-        return minima, rows
-    further = own.of(lower)
-    further = further._replace(rows=(rows[-1] // count + 1) * count + further.rows)
-    minima = minima.joined(minimize(objective, further, options))
-    return minima, np.concatenate([rows, further.rows])
 
 
 @steady()

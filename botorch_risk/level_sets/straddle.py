@@ -71,7 +71,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         bound = JointRiskUpperConfidenceBound if joint else RiskUpperConfidenceBound
         self.bound = bound(model, environment, risk_measure, beta, posterior_transform)
         level = as_finite("threshold", threshold)
-        register_buffers(self, model, threshold=level.to(self.bound.beta))
+        register_buffers(self, model, threshold=level.to(self.bound.beta).clone())
         self.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:

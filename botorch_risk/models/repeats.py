@@ -62,6 +62,10 @@ class RepeatedOutcomes:
     counts: Tensor
     known_variances: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("means", "variances", "counts"):
+            object.__setattr__(self, name, as_floating(getattr(self, name), name))
+
     @classmethod
     def from_repeats(
         cls,

@@ -20,7 +20,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.gradients import inputs_need_gradients, predicting_with
 from botorch_risk.posterior.cache import PosteriorCache, transform_again
 from botorch_risk.posterior.stationary_moments import (
@@ -306,7 +306,7 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
     """
     if isinstance(beta, int | float):
         check_nonnegative(beta=beta)
-    beta = sent(torch.as_tensor(beta), mean.device).to(mean.dtype)
+    beta = sent(as_floating(beta, "beta"), mean.device).to(mean.dtype)
     if beta.shape == batch_shape and beta.dim():
         beta = beta.unsqueeze(-1)
     broadcasts = beta.dim() in (0, len(batch_shape) + 1, mean.dim())

@@ -33,6 +33,10 @@ class Factors:
     distances: Tensor
     features: Tensor
 
+    def __post_init__(self) -> None:
+        for name in ("distances", "features"):
+            object.__setattr__(self, name, as_floating(getattr(self, name), name))
+
     def __len__(self) -> int:
         return len(self.names)
 

@@ -356,9 +356,10 @@ def experiments_of(modules: Sequence[str]) -> tuple[ExperimentDefinition, ...]:
                 _module_of(Path(name)) if name.endswith(".py") else importlib.import_module(name)
             )
             found += module.EXPERIMENTS
-        except (ImportError, OSError, AttributeError) as error:
+        except (ImportError, OSError, AttributeError, SystemExit) as error:
+            got = repr(error) if isinstance(error, SystemExit) else error
             raise ValueError(
-                f"Expected {name!r} to be a module with EXPERIMENTS. Got {error}."
+                f"Expected {name!r} to be a module with EXPERIMENTS. Got {got}."
             ) from error
     return tuple(found)
 

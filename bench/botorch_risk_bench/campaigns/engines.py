@@ -3,6 +3,7 @@ r"""Run the blocks of a campaign: in this process, on its cores, on Dask, throug
 import ipaddress
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -69,7 +70,7 @@ class Processes:
         return ProcessPoolExecutor(
             self.num_workers,
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=end_with,
+            initializer=_begin_worker,
             initargs=(os.getpid(),),
         )
 
@@ -157,7 +158,9 @@ class _SerialExecutor(Executor):
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             future.set_exception(error)
         return future
 
@@ -174,6 +177,8 @@ class _DaskExecutor(Executor):
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address=None,
+                # Without a port it takes 8787, and warns where another cluster has it.
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                 silence_logs=50,
             )
         self.client = distributed.Client(address or self._cluster, timeout=10, set_as_default=False)
@@ -254,6 +259,12 @@ def _is_safe(address: str) -> bool:
         return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
+
+
+def _begin_worker(parent: int) -> None:
+    r"""Let a worker end without a word on Ctrl-C, which the terminal sends to it as well."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with(parent)
 
 
 def end_with(parent: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from botorch_risk.arguments import check_counts, check_nonnegative
+from botorch_risk.arguments import check_counts, check_nonnegative, check_positive
 from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.campaigns.database import StoreError, checksum, has_begun
 from botorch_risk_bench.campaigns.description import Block, Campaign, Series, Setting
@@ -44,6 +44,8 @@ class Options:
         devices: Where workers compute, all of one kind. With more workers than devices, several
             share one, and its memory in equal parts.
         memory_limit: The most bytes of data of a worker, on Linux; beyond it a block fails.
+        round_seconds: The most seconds of a round; beyond it a block fails. A round that no
+            exception can interrupt ends its worker, and the block is named after three such ends.
         only_failed: Whether to run just the blocks that have failed.
         retry_failed: Whether to run them again with the others.
         progress: Whether to show how far the campaign is.
@@ -57,6 +59,7 @@ class Options:
     journals: Path | None = None
     devices: Sequence[str] = ("cpu",)
     memory_limit: int | None = None
+    round_seconds: float | None = None
     only_failed: bool = False
     retry_failed: bool = False
     progress: bool = True
@@ -65,6 +68,8 @@ class Options:
         check_nonnegative(report_seconds=self.report_seconds)
         if self.memory_limit is not None:
             check_counts(memory_limit=self.memory_limit)
+        if self.round_seconds is not None:
+            check_positive(round_seconds=self.round_seconds)
         if len({torch.device(name).type for name in self.devices}) != 1:
             raise ValueError(f"Expected devices of one kind. Got {self.devices=}.")
 
@@ -165,6 +170,7 @@ class _Runner:
             device=device,
             sharing=self.sharing,
             memory_limit=self.options.memory_limit,
+            round_seconds=self.options.round_seconds,
             journals=None if journals is None else str(Path(journals) / self.name),
             own=self.campaign.own,
         )
@@ -174,7 +180,7 @@ class _Runner:
         self.devices.append(device)
         try:
             report = future.result(timeout=0)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._lose(block, error, bar)
             return
         if block == self.alone:
@@ -200,7 +206,7 @@ class _Runner:
         self.last_rounds[report.block] = max(last, report.last_round)
         return new
 
-    def _lose(self, block: Block, error: Exception, bar: Bar) -> None:
+    def _lose(self, block: Block, error: BaseException, bar: Bar) -> None:
         if isinstance(error, BrokenExecutor):
             self._note_broken(error)
         self.deaths[block] += 1
@@ -210,6 +216,8 @@ class _Runner:
                 f"its worker died {self.deaths[block]} times in one round, the last time alone "
                 f"({type(error).__name__}: {error})"
             )
+            if (limit := self.options.round_seconds) is not None:
+                cause += f"; a round has at most {limit:g} s"
             failure = Failure(self.last_rounds[block] + 1, cause)
             self._commit(Report(block, failure=failure))
             bar.fail(block, failure)
@@ -218,7 +226,7 @@ class _Runner:
         else:
             self.waiting.appendleft(block)
 
-    def _note_broken(self, error: Exception) -> None:
+    def _note_broken(self, error: BaseException) -> None:
         if not self.is_broken:
             self.is_broken, self.num_broken = True, self.num_broken + 1
         if self.num_broken > _MAX_BROKEN:

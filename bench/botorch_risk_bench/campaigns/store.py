@@ -377,9 +377,14 @@ def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
             own = [block for block in blocks if block.series[::2] == (name, setting)]
             seeds = sorted({seed for block in own for seed in block.seeds})
             definition = campaign.definition(name, changes)
-            problem = definition.problem_of(seeds)
-            for label in dict.fromkeys(block.strategy for block in own):
-                _check_built(definition, label, decision_space(problem), seeds[:1], setting)
+            try:
+                problem = definition.problem_of(seeds)
+                for label in dict.fromkeys(block.strategy for block in own):
+                    _check_built(definition, label, decision_space(problem), seeds[:1], setting)
+            except SystemExit as error:
+                raise ValueError(
+                    f"Expected {name!r} to be built in the setting {setting!r}. Got {error!r}."
+                ) from error
             experiments.setdefault(name, {})[setting] = definition.identity(problem)
     return described(campaign, campaign.spelled_out(), device, experiments)
 

@@ -21,6 +21,7 @@ from botorch_risk import __version__
 from botorch_risk_bench.campaigns.description import Block, Setting, changed, experiments_of
 from botorch_risk_bench.campaigns.journal import Journal, RoundRecord
 from botorch_risk_bench.campaigns.loop import play_rounds
+from botorch_risk_bench.campaigns.round_limit import RoundLimit
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.experiments.registry import get_experiment
@@ -43,6 +44,7 @@ class Task:
         device: Where the strategy computes.
         sharing: How many workers share it.
         memory_limit: The most bytes of data of the process; None sets no limit.
+        round_seconds: The most seconds of a round; None sets no limit.
         journals: A folder that outlives the worker; None keeps rounds in memory.
         own: Experiments of no module.
     """
@@ -58,6 +60,7 @@ class Task:
     device: str = "cpu"
     sharing: int = 1
     memory_limit: int | None = None
+    round_seconds: float | None = None
     journals: str | None = None
     own: Sequence[ExperimentDefinition] = ()
 
@@ -148,18 +151,21 @@ def advance(task: Task) -> Report:
     journal, failure = Journal(task.last_round, _state_of(task)), None
     try:
         _take_share(task)
-        with _one_thread(), _memory(task.memory_limit):
+        with _one_thread(), _memory(task.memory_limit), RoundLimit(task.round_seconds) as limit:
             live = _live.pop() if _live else None
             if live is None or live.name != _name(task, task.last_round):
                 live = _begin(task)
             journal = live.journal
             for last in live.rounds:
+                limit.begin()
                 if time.monotonic() >= deadline:
                     _live.append(live._replace(name=_name(task, last)))
                     break
-    except Exception as error:
-        limit = "" if task.memory_limit is None else f" (limit: {task.memory_limit:,} bytes)"
-        text = f"{type(error).__name__}: {error}{limit}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # such as the SystemExit of a user's function
+        bound = "" if task.memory_limit is None else f" (limit: {task.memory_limit:,} bytes)"
+        text = f"{type(error).__name__}: {error}{bound}"
         failure = Failure(journal.last_round + 1, text, traceback.format_exc())
     last, state = journal.last_round, journal.state
     records = journal.take()

@@ -245,7 +245,7 @@ class SamplingTerms:
             costs = (1.0,) if self.levels is None else self.levels.costs
             return X.new_tensor(costs).expand(*X.shape[:-1], -1)
         levels = [None] if self.levels is None else range(len(self.levels))
-        each = [torch.as_tensor(self.cost(X, previous, level)).to(X) for level in levels]
+        each = [as_floating(self.cost(X, previous, level), "cost").to(X) for level in levels]
         cost = torch.stack([value.expand(X.shape[:-1]) for value in each], dim=-1)
         bad = ~(cost.isfinite() & (cost > 0))
         if bool(bad.any()):

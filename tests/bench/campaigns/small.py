@@ -33,7 +33,8 @@ def task(campaign: Campaign, number: int = 0, **changes: Any) -> Task:
     block = campaign.blocks()[number]
     setting = campaign.settings()[block.experiment][block.setting]
     given = {"report_seconds": 100.0, "versions": versions(), **changes}
-    return Task(block, setting, (MODULE,), -1, None, campaign.name, **given)
+    modules = tuple(campaign.modules)
+    return Task(block, setting, modules, -1, None, campaign.name, **given)
 
 
 def run_here(campaign: Campaign, path: Path, **changes: Any) -> int:

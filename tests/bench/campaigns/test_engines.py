@@ -1,8 +1,10 @@
 r"""Each engine gives the same table, to the last bit; real processes, jobs and clusters."""
 
 import os
+import socket
 import time
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,13 @@ def test_every_engine_gives_the_serial_table(name: str, tmp_path: Path) -> None:
 
 def test_a_cluster_without_nannies_is_dead() -> None:
     psutil = pytest.importorskip("psutil")
+    pytest.importorskip("distributed")
     engine = Dask(1)
-    executor = engine.open()
+    with socket.socket() as other:
+        with suppress(OSError):  # another cluster has Dask's usual port, as may be the case already
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        executor = engine.open()
     try:
         nanny = executor.submit(os.getppid).result(timeout=60)
         assert engine.is_alive(executor)
