@@ -143,7 +143,7 @@ def random_exploration_beta(
         beta_t = 2 log((t / 2)^2 2 pi^2 / (3 delta))
                  + 2 d log((t / 2)^2 d b_t r sqrt(log(4 d a_t / delta)))
 
-    Theorem 6.5 of [Ha2023uhebo]_ on `[0, r]^d`: `t / 2` rounds of GP-UCB have passed in round t.
+    Theorem 6.5 of [Ha2023uhe]_ on `[0, r]^d`: `t / 2` rounds of GP-UCB have passed in round t.
     The grid of the second logarithm has at least one point along each axis, and a width is at least
     0; the paper leaves both out. The constants a_t and b_t belong to the estimated hyperparameters
     of round t.

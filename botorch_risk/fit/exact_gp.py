@@ -265,9 +265,7 @@ def _fit_parts(
             parts, objective.units, starts.of(chosen), lambda f, x: minimize(f, x, options)
         )
 
-    count = len(objective.num_observed)
-    own = Starts(starts.theta[:count], starts.rows[:count], count)
-    return maximize(objective, begun, previous, options, own=own)
+    return maximize(objective, begun, previous, options, own=starts.own)
 
 
 def maximize(

@@ -68,6 +68,12 @@ class Starts(NamedTuple):
     num_replicates: int
     metric: ndarray | None = None
 
+    @property
+    def own(self) -> Starts:
+        r"""The first start of each replicate."""
+        count = self.num_replicates
+        return Starts(self.theta[:count], self.rows[:count], count)
+
     def followed_by(self, other: Starts) -> Starts:
         r"""These starts followed by those of another list."""
         taken = self.rows[-1] // self.num_replicates + 1

@@ -19,7 +19,6 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import UserInputWarning
 from torch import Tensor
-from torch.nn.functional import pad
 
 from botorch_risk.arguments import (
     as_floating,
@@ -28,6 +27,7 @@ from botorch_risk.arguments import (
     check_nonnegative,
     check_probability,
 )
+from botorch_risk.risk.mean_variance_bounds import clipping_level, dual_solution
 from botorch_risk.steady import is_known, may_look, once, remember
 
 Optimism = Literal["of_risk", "of_values"]
@@ -584,44 +584,11 @@ class MeanVariance(RiskMeasure):
         )
         weights, half = weights.expand_as(lower), 0.5 / self.risk_aversion
         with torch.no_grad():
-            level = _clipping_level(lower, upper, weights, half)
-            centre, part = _dual_solution(lower, upper, weights, half)
+            level = clipping_level(lower, upper, weights, half)
+            centre, part = dual_solution(lower, upper, weights, half)
         best = torch.minimum(torch.maximum(level, lower), upper)
         at_lower, at_upper = (
             v - self.risk_aversion * (v - centre).square() for v in (lower, upper)
         )
         pessimistic = (weights * torch.lerp(at_upper, at_lower, part)).sum(dim=-1)
         return pessimistic, self._evaluate(best, weights)
-
-
-def _clipping_level(lower: Tensor, upper: Tensor, weights: Tensor, half: float) -> Tensor:
-    r"""The t with `t - E[clip(t, lower, upper)] = half`, by sorting the kinks; `... x 1`."""
-    kinks, order = torch.cat([lower, upper], dim=-1).sort(dim=-1)
-    inside = torch.cat([weights, -weights], dim=-1).gather(-1, order).cumsum(dim=-1)[..., :-1]
-    rise = (inside.clamp(0.0, 1.0) * kinks.diff(dim=-1)).cumsum(dim=-1)
-    clipped = (weights * lower).sum(dim=-1, keepdim=True) + pad(rise, (1, 0))
-    excess = (kinks - clipped).cummax(dim=-1).values  # non-decreasing in t
-    last = torch.searchsorted(excess, torch.full_like(excess[..., :1], half), right=True) - 1
-    last = last.clamp_min(0)
-    slope = 1 - pad(inside, (0, 1)).gather(-1, last).clamp(0.0, 1.0)
-    step = (half - excess.gather(-1, last)).clamp_min(0.0) / slope.clamp_min(1e-15)
-    return kinks.gather(-1, last) + step
-
-
-def _dual_solution(
-    lower: Tensor, upper: Tensor, weights: Tensor, half: float
-) -> tuple[Tensor, Tensor]:
-    r"""The best c, `... x 1`, and the part of each probability at its lower end.
-
-    The parts bring the mean of the values to c, in the order of the points' midpoints.
-    """
-    switches, order = ((lower + upper) / 2 - half).sort(dim=-1)  # values of c
-    drops = (weights * (upper - lower)).gather(-1, order)
-    before = drops.cumsum(dim=-1) - drops
-    top = (weights * upper).sum(dim=-1, keepdim=True)
-    means = top - pad(before + drops, (1, 0))  # one per interval between switches
-    centre = torch.minimum(means, pad(switches, (0, 1), value=torch.inf))
-    centre = centre.amax(dim=-1, keepdim=True)
-    dropped = torch.minimum((top - centre - before).clamp_min(0.0), drops)
-    part = dropped / drops.clamp_min(torch.finfo(drops.dtype).tiny)
-    return centre, torch.zeros_like(part).scatter(-1, order, part)
