@@ -226,11 +226,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "an empty state": (lambda: experiment().load_state_dict({}), "Expected what `state_dict"),
     "half a state": (
         lambda: experiment().load_state_dict({**STATE, "history": {}}),
-        "Expected what `state_dict",
+        "Expected a state that fits its digest",
     ),
     "rounds of text": (
         lambda: experiment().load_state_dict({**STATE, "rounds": "x"}),
-        "Expected what `state_dict",
+        "Expected a state that fits its digest",
     ),
     "an infinite reading": (lambda: readings({"y": [torch.inf, 1.0]}), "Expected finite readings"),
     "a table of readings": (lambda: readings({"y": [[1.0]]}), "Expected a list of the readings"),  # type: ignore[list-item]

@@ -9,7 +9,7 @@ def printable(text: object, kept: str = "") -> str:
 
     Example:
         >>> printable("red \\x1b[31m")
-        'red \\\\x1b[31m'
+        'red \\x1b[31m'
     """
     return "".join(
         each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()

@@ -93,13 +93,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cpu", help="where the eight starts are fitted")
     parser.add_argument("--limit", type=int, default=3000, help="the largest table")
+    parser.add_argument("--part", default="0/1", help="which of how many parts, for processes")
     given = parser.parse_args()
     given.out.parent.mkdir(parents=True, exist_ok=True)
     known = {}
     if given.out.exists():
         with given.out.open(newline="", encoding="utf-8") as file:
             known = {(row["table"], row["model"]): row for row in csv.DictReader(file)}
-    for name, rows in tables(given.tables):
+    part, parts = (int(one) for one in given.part.split("/"))
+    for index, (name, rows) in enumerate(tables(given.tables)):
+        if index % parts != part:
+            continue
         for kind in MODELS:
             if (name, kind) in known or len(rows) > given.limit:
                 continue

@@ -192,7 +192,7 @@ def information_of_readings(model: Any) -> Tensor:
         model: An exact Gaussian process of one outcome with Gaussian noise, fixed or inferred.
 
     Returns:
-        The information, of the model's batch shape.
+        The information, `batch_shape`.
 
     Example:
         >>> from botorch.models import SingleTaskGP

@@ -14,10 +14,11 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_tensor, check_counts, check_nonnegative
-from botorch_risk.fit.fewer_points import begun_on_fewer_points, no_worse_than, sizes_of_first_fits
+from botorch_risk.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
+from botorch_risk.fit.rivals import Ends, try_fast_inputs
 from botorch_risk.fit.starts import (
     ROUGHER,
     FitObjective,
@@ -92,7 +93,9 @@ def fit_exact_gp(
 
     On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
     intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
-    fit with `observed` starts on all points. No fit ends below the model's current values.
+    fit with `observed` starts on all points. No fit ends below the model's current values. From 300
+    points on, a fit tries for each input whether noise at its end is fast variation along this
+    input.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -256,16 +259,22 @@ def _fit_parts(
     generators = _generators(parts, num_restarts, seeds)
     starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
 
-    # The rows that count are not the same in all replicates if some are masked.
-    if observed is not None or not sizes_of_first_fits(parts.X):
-        return maximize(objective, starts.of, previous, options)
-
     def begun(chosen: ndarray) -> Starts:
+        if observed is not None:  # the rows that count are not the same in all replicates
+            return starts.of(chosen)
         return begun_on_fewer_points(
             parts, objective.units, starts.of(chosen), lambda f, x: minimize(f, x, options)
         )
 
-    return maximize(objective, begun, previous, options, own=starts.own)
+    def revise(minima: Minima, rows: ndarray) -> tuple[Minima, ndarray]:
+        ends = Ends(objective, minima, rows, lambda x: minimize(objective, x, options))
+        own = starts.own
+        if sizes_of_first_fits(parts.X):  # the own start has not been tried on all points
+            ends.extended(own.theta[:, None], own.rows)
+        try_fast_inputs(ends)
+        return ends.minima, ends.rows
+
+    return maximize(objective, begun, previous, options, revise=revise)
 
 
 def maximize(
@@ -274,21 +283,18 @@ def maximize(
     previous: Optimum | None,
     options: Mapping[str, Any],
     compete: bool | ndarray = True,
-    own: Starts | None = None,
+    revise: Callable[[Minima, ndarray], tuple[Minima, ndarray]] | None = None,
 ) -> FitResult:
     r"""Maximise an objective from its starts, or from the end of the previous fit.
 
     `starts` makes the starts for the masked replicates. Replicates without competing explanations
-    (`compete`, a mask `R`) use them more rarely. A cold fit does not end below `own`, one start for
-    each replicate.
+    (`compete`, a mask `R`) use them more rarely. `revise` may add minima of a cold fit.
     """
     if previous is None:
         begun = starts(np.ones(len(objective.num_observed), dtype=bool))
         minima, rows = minimize(objective, begun, options), begun.rows
-        if own is not None:
-            minima, rows = no_worse_than(
-                own, objective, minima, rows, lambda x: minimize(objective, x, options)
-            )
+        if revise is not None:
+            minima, rows = revise(minima, rows)
         return _collect(objective, minima, rows, objective.num_observed)
     warm_start = warm_starts(objective, previous)
     due = is_due(objective, previous, compete)

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, Units
-from botorch_risk.fit.starts import FitObjective, Starts
+from botorch_risk.fit.starts import Starts
 from botorch_risk.matrices import squared_differences
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.seeding import derive_seed
-from botorch_risk.steady import steady
 
 # The points of the first fit, and the fewest of which some are fitted first. With 300, not 400, two
 # of 44 fits to 1,000 points ended lower than from all points at once, with 400 none did, in 15 %
@@ -143,35 +142,6 @@ def with_noise_of_the_start(
                 theta[:, slice_] = first.theta[replicates, slice_]
                 return Starts(theta, starts.rows[near], starts.num_replicates)
     return None
-
-
-@steady()
-def no_worse_than(
-    own: Starts,
-    objective: FitObjective,
-    minima: Minima,
-    rows: ndarray,
-    minimize: Callable[[Starts], Minima],
-) -> tuple[Minima, ndarray]:
-    r"""Add the minima from those starts that are lower than every minimum of their replicate.
-
-    Args:
-        own: One start for each replicate.
-        objective: On all points.
-        minima: The minima from other starts.
-        rows: Their rows.
-        minimize: Minimises the objective from starts.
-    """
-    count = own.num_replicates
-    lowest = np.full(count, np.inf)
-    np.minimum.at(lowest, rows % count, np.nan_to_num(minima.value, nan=np.inf))
-    values, _ = objective(own.theta, own.rows)
-    lower = values < lowest  # False for NaN
-    if not lower.any():
-        return minima, rows
-    further = own.of(lower)
-    further = further._replace(rows=(rows[-1] // count + 1) * count + further.rows)
-    return minima.joined(minimize(further)), np.concatenate([rows, further.rows])
 
 
 def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:

@@ -52,7 +52,7 @@ class SingleExperiment:
         >>> strategy = rahbo(bounds, 0, num_repeats=2, risk_aversion=1.0, num_initial=4)
         >>> experiment = SingleExperiment(strategy)
         >>> X = experiment.ask().repeat(2, 1)  # two readings of each of four points
-        >>> experiment.tell(X, (3 * X.squeeze(-1)).sin() + 0.1 * torch.randn(8).double())
+        >>> _ = experiment.tell(X, (3 * X.squeeze(-1)).sin() + 0.1 * torch.randn(8).double())
         >>> experiment.tell(X[:1], torch.tensor([0.3]))  # a third reading of the first one
         >>> experiment.ask().shape, experiment.recommend().shape
         (torch.Size([1, 1]), torch.Size([1]))
