@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
@@ -208,6 +209,12 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
     return torch.as_tensor(value, dtype=torch.double).clone()
 
 
+def as_nonnegative_each(name: str, value: Any) -> Tensor:
+    r"""As `as_nonnegative`, of a number or of one for each replicate, in any form."""
+    several = isinstance(value, list | tuple | np.ndarray)
+    return as_nonnegative(name, as_floating(value, name) if several else value)
+
+
 def as_finite(name: str, numbers: float | Tensor) -> Tensor:
     r"""A copy of numbers in double precision; raises ValueError unless all are finite."""
     found = as_floating(numbers, name).detach().double().clone()
@@ -219,7 +226,7 @@ def as_finite(name: str, numbers: float | Tensor) -> Tensor:
 def register_weights(module: Module, model: Model, **weights: float | Tensor | None) -> None:
     r"""Keep finite weights >= 0 (or None) as buffers; see `register_buffers`."""
     checked = {
-        k: None if value is None else as_nonnegative(k, value) for k, value in weights.items()
+        k: None if value is None else as_nonnegative_each(k, value) for k, value in weights.items()
     }
     register_buffers(module, model, **checked)
 
