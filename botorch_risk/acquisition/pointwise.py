@@ -134,9 +134,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         Raises:
             InputDataError: If a point is not finite.
         """
-        pending = None if X_pending is None else as_points(X_pending, self.model)
-        if pending is not None and pending.numel():
-            check_rows("X_pending", pending, "d")
+        pending = checked_pending(X_pending, self.model)
         super().set_X_pending(pending)
         none = pending is None or pending.shape[-2] == 0
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
@@ -174,6 +172,16 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
                 f"`sequential=True` to `optimize_acqf`{twin}."
             )
         return self.evaluate(X).squeeze(-1)
+
+
+def checked_pending(X_pending: Tensor | None, model: Model) -> Tensor | None:
+    r"""Pending points in the dtype of the model's data; raises InputDataError unless finite."""
+    if X_pending is None:
+        return None
+    pending = as_points(X_pending, model)
+    if pending.numel():
+        check_rows("X_pending", pending, "d")
+    return pending
 
 
 def _follow_the_state(acquisition: Any, incompatible_keys: Any) -> None:
