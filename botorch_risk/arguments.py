@@ -69,6 +69,13 @@ def check_integers(**numbers: int) -> None:
             raise ValueError(f"Expected `{name}` to be an integer. Got {number!r}.") from None
 
 
+def check_functions(**functions: Any) -> None:
+    r"""Raise TypeError unless every one can be called."""
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"Expected `{name}` to be a function. Got {function!r}.")
+
+
 def check_counts(least: int = 1, **counts: int) -> None:
     r"""Raise ValueError unless every number is an integer of at least `least`."""
     check_integers(**counts)

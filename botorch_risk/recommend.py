@@ -367,7 +367,7 @@ def _best_feasible(X: Tensor, scores: Tensor, constraints: ConstraintBounds) -> 
 
 def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
     infeasible = ~best.feasible
-    slacks = [float(f"{each:.4g}") for each in best.slacks[:, infeasible][:, 0].tolist()]
+    missed = (-best.slacks[:, infeasible][:, 0]).clamp_min(0.0).tolist()
     replicates = (
         f" in {int(infeasible.sum())} of {infeasible.numel()} replicates: "
         f"{infeasible.nonzero().tolist()}"
@@ -375,7 +375,8 @@ def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
     warnings.warn(
         f"Expected a point that meets all constraints with confidence. Got none among "
         f"{int(offered[infeasible][0].sum())}{replicates if infeasible.dim() else ''}. The least "
-        f"infeasible is recommended: its lower bounds exceed their limits by {slacks}.",
+        "infeasible is recommended: its lower bounds miss their limits by "
+        f"{', '.join(f'{each:.4g}' for each in missed)}.",
         InfeasibleRecommendationWarning,
         stacklevel=4,
     )

@@ -15,21 +15,31 @@ from botorch.exceptions.errors import BotorchError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, decisions_to_compare
+from botorch_risk.acquisition import (
+    JointRiskUpperConfidenceBound,
+    NoiseLevels,
+    RiskAverseUpperConfidenceBound,
+    RiskUpperConfidenceBound,
+    Straddle,
+    decisions_to_compare,
+)
 from botorch_risk.arguments import as_floating, as_tensor, check_finite, check_positive
+from botorch_risk.constraints import NoiseDeviationBound
 from botorch_risk.environments import (
     DiscreteEnvironment,
     IndependentEnvironment,
     KernelDensityEnvironment,
 )
 from botorch_risk.fit import fit_exact_gp
-from botorch_risk.models import RepeatedOutcomes
+from botorch_risk.level_sets import ExpectedClassification, RiskStraddle
+from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
-from botorch_risk.risk import Expectation, PickingRiskMeasure
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, PickingRiskMeasure
 from botorch_risk.risk.ball import Ball
 from botorch_risk.risk.mmd import UncertifiedWorstCaseError
-from botorch_risk.strategies import Strategy
+from botorch_risk.robust import robust
+from botorch_risk.strategies import Strategy, risk_search
 from botorch_risk.testing.environments import EnvironmentCase
 from botorch_risk.testing.risk_measures import RiskMeasureCase
 from tests.calls import called, first_call
@@ -211,10 +221,48 @@ def of_others() -> dict[str, tuple[Any, ...]]:
     }
 
 
+def of_replicates() -> dict[str, tuple[Any, ...]]:
+    r"""One number for each replicate, and lists that examples give as tuples or leave out."""
+    X = torch.rand(3, 9, 2, dtype=torch.double)
+    Y = X.sin().sum(dim=-1, keepdim=True)
+    model = SingleTaskGP(X, Y).eval()
+    noisy = MeanVarianceGP(X, Y + 0.1 * torch.randn(3, 9, 4).double()).eval()
+    w, beta = DiscreteEnvironment(X[0, :4, 1:]), torch.tensor([1.0, 2.0, 3.0]).double()
+    parts = model, w, ConditionalValueAtRisk(0.3)
+    box, x = torch.tensor([[0.0], [1.0]]).double(), X[..., :1]
+
+    def levels(variances: Any, costs: Any) -> tuple[float, ...]:
+        known = NoiseLevels(variances, costs)
+        return (*known.variances, *known.costs)
+
+    def searched(beta: Any) -> Any:
+        return risk_search(box, [0, 1, 2], environment=w, risk_measure=Expectation(), beta=beta)
+
+    return {
+        "bound": (lambda beta: RiskUpperConfidenceBound(*parts, beta).evaluate(x), beta),
+        "joint": (lambda beta: JointRiskUpperConfidenceBound(*parts, beta).evaluate(x), beta),
+        "straddle": (lambda h, beta: Straddle(model, h, beta).evaluate(X), beta, beta),
+        "straddle of a risk": (lambda h: RiskStraddle(*parts, h).evaluate(x), beta),
+        "classes": (lambda h: ExpectedClassification(*parts, x, h).evaluate(x), beta),
+        "mean and noise": (
+            lambda *each: RiskAverseUpperConfidenceBound(noisy, *each).evaluate(X),
+            *(beta, beta, beta),
+        ),
+        "noise": (lambda beta: NoiseDeviationBound(noisy, beta).evaluate(X), beta),
+        "levels": (levels, torch.tensor([0.25, 0.5]), torch.tensor([2.0, 1.0])),
+        "objectives": (
+            lambda rows: robust(*parts, objectives=rows).model.posterior(x[:, :1]).mean,
+            torch.tensor([0]),
+        ),
+        "search": (lambda beta: torch.as_tensor(searched(beta).method.recipe.beta), beta),
+    }
+
+
 ASKED: dict[str, Callable[[], dict[str, tuple[Any, ...]]]] = {
     **{case.name: partial(of_measure, case) for case in RISK_MEASURES},
     **{case.name: partial(of_environment, case) for case in (*ENVIRONMENTS, PERTURBATIONS)},
     "others": of_others,
+    "replicates": of_replicates,
 }
 
 

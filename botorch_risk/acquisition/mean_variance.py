@@ -18,6 +18,7 @@ from torch import Tensor
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
+    checked_pending,
     differentiated,
     keep_unregistered,
     per_point,
@@ -344,6 +345,9 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         register_weights(self, model, beta=beta, risk_aversion=risk_aversion, noise_beta=noise_beta)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        super().set_X_pending(checked_pending(X_pending, self.model))
 
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:

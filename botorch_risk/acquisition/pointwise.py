@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
@@ -133,9 +134,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         Raises:
             InputDataError: If a point is not finite.
         """
-        pending = None if X_pending is None else as_points(X_pending, self.model)
-        if pending is not None and pending.numel():
-            check_rows("X_pending", pending, "d")
+        pending = checked_pending(X_pending, self.model)
         super().set_X_pending(pending)
         none = pending is None or pending.shape[-2] == 0
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
@@ -175,6 +174,16 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         return self.evaluate(X).squeeze(-1)
 
 
+def checked_pending(X_pending: Tensor | None, model: Model) -> Tensor | None:
+    r"""Pending points in the dtype of the model's data; raises InputDataError unless finite."""
+    if X_pending is None:
+        return None
+    pending = as_points(X_pending, model)
+    if pending.numel():
+        check_rows("X_pending", pending, "d")
+    return pending
+
+
 def _follow_the_state(acquisition: Any, incompatible_keys: Any) -> None:
     acquisition._follow_the_state()  # a function, so that a copy by pickle calls its own
 
@@ -208,6 +217,12 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
     return torch.as_tensor(value, dtype=torch.double).clone()
 
 
+def as_nonnegative_each(name: str, value: Any) -> Tensor:
+    r"""As `as_nonnegative`, of a number or of one for each replicate, in any form."""
+    several = isinstance(value, list | tuple | np.ndarray)
+    return as_nonnegative(name, as_floating(value, name) if several else value)
+
+
 def as_finite(name: str, numbers: float | Tensor) -> Tensor:
     r"""A copy of numbers in double precision; raises ValueError unless all are finite."""
     found = as_floating(numbers, name).detach().double().clone()
@@ -219,7 +234,7 @@ def as_finite(name: str, numbers: float | Tensor) -> Tensor:
 def register_weights(module: Module, model: Model, **weights: float | Tensor | None) -> None:
     r"""Keep finite weights >= 0 (or None) as buffers; see `register_buffers`."""
     checked = {
-        k: None if value is None else as_nonnegative(k, value) for k, value in weights.items()
+        k: None if value is None else as_nonnegative_each(k, value) for k, value in weights.items()
     }
     register_buffers(module, model, **checked)
 

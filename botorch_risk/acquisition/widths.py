@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative_each
 from botorch_risk.arguments import check_counts, check_probability
 
 Beta = float | Tensor | Callable[[int], float]
@@ -14,7 +14,7 @@ Beta = float | Tensor | Callable[[int], float]
 def check_beta(beta: Beta) -> None:
     r"""Raises a `ValueError` if a constant squared width is negative or not finite."""
     if not callable(beta):
-        as_nonnegative("beta", beta)
+        as_nonnegative_each("beta", beta)
 
 
 def beta_of_round(beta: Beta, t: int) -> float | Tensor:

@@ -56,6 +56,7 @@ class ContinuousEnvironment(IndependentEnvironment):
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
+        TypeError: If the marginals are not a distribution.
         UnsupportedError: If the marginals do not fit or have no quantiles.
         ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
             `n_w` is not positive, fills no grid or is too small for a quadrature of this
@@ -176,6 +177,7 @@ class BoundedMarginals(Distribution):
         validate_args: As in torch.
 
     Raises:
+        TypeError: If the marginals are not a distribution.
         UnsupportedError: If the marginals are not of this shape or have no quantiles.
         ValueError: If `beyond` is unknown, or the box is outside the support or has no mass.
     """
@@ -190,6 +192,11 @@ class BoundedMarginals(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         bounds = as_floating(bounds, "bounds")
+        if not isinstance(marginals, Distribution):
+            raise TypeError(
+                "Expected `marginals` to be a distribution of `torch.distributions`. "
+                f"Got {marginals!r}."
+            )
         if beyond not in get_args(Beyond):
             raise ValueError(f"Expected `beyond` to be one of {get_args(Beyond)}. Got {beyond=}.")
         d_w = bounds.shape[-1]

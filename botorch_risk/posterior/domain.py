@@ -269,10 +269,16 @@ class DomainPosterior:
 
     def _current(self) -> ConditionedDomain:
         if not self._state.process.process.cache.state.is_current():
-            if not torch.equal(self.model.train_targets, self._targets):
+            now, then = self.model.train_targets, self._targets
+            if (now.dtype, now.device) != (then.dtype, then.device):
+                raise InputDataError(
+                    f"Expected the model to stay in {then.dtype} on {then.device}: build a new "
+                    f"DomainPosterior for another. Got {now.dtype} on {now.device}."
+                )
+            if not torch.equal(now, then):
                 raise InputDataError(
                     "Expected the model to keep its data: build a new DomainPosterior for others. "
-                    f"Got {self.model.train_targets.shape=} after {self._targets.shape=}."
+                    f"Got outcomes of shape {tuple(now.shape)} after {tuple(then.shape)}."
                 )
             self._build()
         return self._state

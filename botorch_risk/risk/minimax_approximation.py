@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import check_functions, check_nonnegative
 from botorch_risk.risk import mmd
 from botorch_risk.risk.measures import Optimism, RiskMeasure
 from botorch_risk.steady import may_look
@@ -67,6 +67,7 @@ class MinimaxApproximation(RiskMeasure):
 
     def __post_init__(self) -> None:
         check_nonnegative(radius=self.radius)
+        check_functions(kernel=self.kernel)
         if self.sensitivity not in get_args(Sensitivity):
             raise ValueError(
                 f"Expected `sensitivity` to be one of {get_args(Sensitivity)}. "

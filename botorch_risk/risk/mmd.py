@@ -11,7 +11,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from linear_operator import to_dense
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_functions, check_nonnegative
 from botorch_risk.risk.ball import Ball, of_finite_rows
 from botorch_risk.risk.mmd_few_points import MANY_ROWS, solve_on_few_points
 from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
@@ -163,9 +163,11 @@ class MaximumMeanDiscrepancyBall(Ball):
     Args:
         radius: The largest discrepancy.
         kernel: A GPyTorch kernel, or a function of two `n_w x d_w` tensors that returns their
-            `n_w x n_w` kernel matrix. Its hyperparameters are not learnt here.
+            `n_w x n_w` kernel matrix. Its hyperparameters are not learnt here. For categories of W,
+            BoTorch's `CategoricalKernel` knows no order.
 
     Raises:
+        TypeError: If the kernel is not a function.
         ValueError: If the radius is negative or not finite.
         RuntimeError: If called before `bind`.
 
@@ -182,6 +184,10 @@ class MaximumMeanDiscrepancyBall(Ball):
     radius: float
     kernel: Kernel
     _balls: _KernelBalls | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_functions(kernel=self.kernel)
 
     def bind(self, environment: Any) -> MaximumMeanDiscrepancyBall:
         r"""The measure over the points of an environment, whose kernel matrix is factored once.

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_functions, check_nonnegative
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.matrices import sums_at
 from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop, of_finite_rows
@@ -282,6 +282,7 @@ class WassersteinBall(Ball):
             different units, scale them here.
 
     Raises:
+        TypeError: If the metric is not a function.
         ValueError: If the radius is negative or not finite.
         RuntimeError: If called before `bind`.
 
@@ -297,6 +298,10 @@ class WassersteinBall(Ball):
     radius: float
     metric: Metric = euclidean
     _plans: _Pairs | _Line | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_functions(metric=self.metric)
 
     def bind(self, environment: Any) -> WassersteinBall:
         r"""The measure over the points of an environment, whose distances are computed once.
@@ -338,6 +343,7 @@ class WassersteinRegularization(RiskMeasure):
         metric: As in `WassersteinBall`.
 
     Raises:
+        TypeError: If the metric is not a function.
         ValueError: If the radius is negative or not finite.
         RuntimeError: If called before `bind`.
 
@@ -358,6 +364,7 @@ class WassersteinRegularization(RiskMeasure):
 
     def __post_init__(self) -> None:
         check_nonnegative(radius=self.radius)
+        check_functions(metric=self.metric)
 
     def bind(self, environment: Any) -> WassersteinRegularization:
         r"""As `WassersteinBall.bind`."""

@@ -115,6 +115,7 @@ def robust(
         taken = {each.outcome for each in constraints}
         objectives = [i for i in range(model.num_outputs) if i not in taken]
     check_outcomes(objectives, model.num_outputs)
+    objectives = [int(each) for each in objectives]
     roles = _objective_roles(objectives, environment, risk_measure)
     for each in constraints:
         if not isinstance(each, NoiseConstraint):  # whose threshold is no outcome

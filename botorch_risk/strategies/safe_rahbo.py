@@ -47,7 +47,10 @@ class SafeStart:
     safe_points: Tensor
 
     def __post_init__(self) -> None:
-        points = as_data(self.safe_points, "safe_points").to(self.box.bounds).unsqueeze(0)
+        points = as_data(self.safe_points, "safe_points")
+        if points.dtype == torch.float32 != self.box.bounds.dtype:  # 0.1, not 0.10000000149
+            points = torch.tensor(points.numpy(force=True).astype(str).astype(float))
+        points = points.to(self.box.bounds).unsqueeze(0)
         check_columns(points, self.box.num_columns)
         object.__setattr__(self, "safe_points", self.box.checked(points).squeeze(0))
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
@@ -25,6 +25,8 @@ from botorch_risk.acquisition.pointwise import (
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ValueAtRisk
+from botorch_risk.testing.acquisition import AcquisitionCase
+from tests.acquisition.cases import ACQUISITIONS
 
 
 def test_replicates_are_mapped_with_their_points() -> None:
@@ -146,3 +148,17 @@ def test_pending_points_may_be_lists_and_arrays(of: Any) -> None:
     acqf = Straddle(SingleTaskGP(X, X.sin()).eval(), 0.5, X_pending=of([[0.3]]))
     assert acqf.X_pending is not None
     assert acqf.X_pending.tolist() == [[0.3]]
+
+
+@pytest.mark.parametrize("case", ACQUISITIONS, ids=[case.name for case in ACQUISITIONS])
+def test_missing_pending_points_are_refused_and_the_old_ones_stay(case: AcquisitionCase) -> None:
+    acqf, X = case.made(), case.points(3)
+    if "X_pending" not in dir(acqf):  # it takes none
+        return
+    acqf.set_X_pending(X[:1])
+    values = acqf(X[2:].unsqueeze(1))
+    holed = X[:2].clone()
+    holed[1, 0] = torch.nan
+    with pytest.raises(InputDataError, match=r"finite `X_pending`. Got \[nan.* at \(1,\)"):
+        acqf.set_X_pending(holed)
+    torch.testing.assert_close(acqf(X[2:].unsqueeze(1)), values, rtol=0, atol=0)

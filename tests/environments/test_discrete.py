@@ -39,14 +39,8 @@ def test_some_entries_keep_their_points_probabilities_and_categories():
     shares = torch.tensor([[0.5, 0.25, 0.25], [0.125, 0.0, 0.875]])
     both = DiscreteEnvironment(torch.stack([lots, lots + 1]), shares, categories=[0])
     one, alone = both.some([1]), both.some(1)
-    assert one.points.tolist() == [[[1.0], [5.0], [8.0]]] and one.weights.tolist() == [
-        [0.1, 0, 0.9]
-    ]
-    assert alone.points.tolist() == [[1.0], [5.0], [8.0]] and alone.weights.tolist() == [
-        0.1,
-        0,
-        0.9,
-    ]
+    assert one.points.tolist() == [alone.points.tolist()] == [[[1.0], [5.0], [8.0]]]
+    assert one.weights.tolist() == [alone.weights.tolist()] == [[0.125, 0.0, 0.875]]
     assert one.categories == alone.categories == both.categories == (0,)
 
 

@@ -18,12 +18,16 @@ from torch import Tensor
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
+    MaximumMeanDiscrepancyBall,
     MeanVariance,
+    MinimaxApproximation,
     PickingRiskMeasure,
     RiskMeasure,
     ShareAbove,
     TotalVariationBall,
     ValueAtRisk,
+    WassersteinBall,
+    WassersteinRegularization,
     WorstCase,
 )
 from botorch_risk.risk.ball import Ball
@@ -354,6 +358,16 @@ def test_a_row_that_is_not_finite_has_no_worst_distribution(case: Any, missing: 
     assert found[[0, 2]].isnan().all()
     torch.testing.assert_close(found[1], expected[1], rtol=0, atol=1e-6)
     torch.testing.assert_close(expected.sum(dim=-1), torch.ones(3).double())
+
+
+@pytest.mark.parametrize("no_function", ["l2", None, 2.0])
+def test_metrics_and_kernels_are_functions(no_function: Any) -> None:
+    for measure in (WassersteinBall, WassersteinRegularization):
+        with pytest.raises(TypeError, match=r"Expected `metric` to be a function\. Got"):
+            measure(0.1, metric=no_function)
+    for measure in (MaximumMeanDiscrepancyBall, MinimaxApproximation):
+        with pytest.raises(TypeError, match=r"Expected `kernel` to be a function\. Got"):
+            measure(0.1, kernel=no_function)
 
 
 def test_a_share_needs_a_finite_threshold() -> None:

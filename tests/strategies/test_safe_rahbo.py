@@ -47,6 +47,11 @@ def build(seeds: Any = (0, 1), **options: Any) -> Strategy:
     return safe_rahbo(BOUNDS, seeds, **{"constraints": [LOAD], **OPTIONS, **options})
 
 
+def test_safe_points_in_single_precision_are_the_decimals_that_they_stand_for() -> None:
+    for points in (START.float(), START.float().numpy(), START.tolist()):
+        assert torch.equal(build(safe_points=points).ask(), START.expand(2, -1, -1))
+
+
 def test_every_point_was_safe_by_the_model_that_asked_for_it() -> None:
     strategy = build()
     assert torch.equal(strategy.ask(), START.expand(2, -1, -1))

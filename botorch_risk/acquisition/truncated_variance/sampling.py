@@ -49,6 +49,7 @@ class NoiseLevels:
         costs: `K` costs > 0; `None` if a cost function knows the levels.
 
     Raises:
+        TypeError: If they are not numbers.
         ValueError: If there is no level, if a variance is negative, a cost not positive or a number
             not finite, or if there are not as many costs as variances.
 
@@ -61,6 +62,12 @@ class NoiseLevels:
     costs: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        for name, values in {"variances": self.variances, "costs": self.costs}.items():
+            if values is not None:
+                numbers = as_floating(values, name)
+                if numbers.dim() != 1:
+                    raise ValueError(f"Expected a list of `{name}`. Got {values!r}.")
+                object.__setattr__(self, name, tuple(numbers.tolist()))
         if not self.variances or not all(0 <= v < math.inf for v in self.variances):
             raise ValueError(f"Expected finite noise variances >= 0. Got {self.variances}.")
         if self.costs is None:

@@ -86,6 +86,13 @@ def test_bad_costs(bad: float) -> None:
         NoiseLevels((1.0,), costs=(bad,))
     with pytest.raises(ValueError, match="Got 2 costs for 1 levels"):
         NoiseLevels((1.0,), costs=(1.0, 1.0))
+    for name, wrong, error in (
+        ("variances", 1e-3, ValueError),
+        ("variances", "low", TypeError),
+        ("costs", [[1.0]], ValueError),
+    ):
+        with pytest.raises(error, match=f"Expected .*`{name}`"):
+            NoiseLevels(**{"variances": (1.0,), name: wrong})  # type: ignore[arg-type]
 
 
 def test_costs_along_the_paths_of_replicates() -> None:
