@@ -142,12 +142,12 @@ class TableSearch:
             BotorchTensorDimensionError: If there is not one outcome for each pair.
             InputDataError: If a name is not in the table, or an outcome is infinite.
         """
-        outcomes = as_floating(Y, "Y").double().flatten()
+        outcomes = as_floating(Y, "Y").double()
         listed = [self._index(pair) for pair in pairs]
-        if len(listed) != len(outcomes):
+        if outcomes.shape != (len(listed),):
             raise BotorchTensorDimensionError(
-                f"Expected one outcome for each pair. Got {len(listed)} pairs, {len(outcomes)} "
-                "outcomes."
+                f"Expected one outcome for each pair. Got {len(listed)} pairs, "
+                f"{' x '.join(map(str, outcomes.shape)) or 1} outcomes."
             )
         if outcomes.isinf().any():
             raise InputDataError("Expected finite `Y`, NaN where missing. Got infinity.")
@@ -232,8 +232,10 @@ class TableSearch:
             num: The number of conditions; all by default.
 
         Raises:
-            ValueError: If fewer than two pairs have an outcome.
+            ValueError: If `num` is below 1, or fewer than two pairs have an outcome.
         """
+        if num is not None:
+            check_counts(num=num)
         belief, (readings, fitted) = self._belief(), self._fitted()
         (chances,) = belief.promising()
         stream = self._stream("report")
@@ -340,6 +342,8 @@ class TableSearch:
         return Pair(self.conditions.names[x], self.contexts.names[w])
 
     def _index(self, pair: tuple[Any, Any]) -> int:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputDataError(f"Expected pairs (condition, context). Got {pair!r}.")
         condition, context = pair
         return self._condition(condition) * len(self.contexts) + self._context(context)
 
