@@ -129,7 +129,8 @@ class FrameExperiment:
     def ask(self, batch_size: int | None = None) -> Any:
         r"""The next settings to measure, one per row; with the contexts, if they are chosen.
 
-        Asking again before the next `tell` gives the same settings.
+        Asking again before the next `tell` gives the same settings. Settings may repeat, see
+        `Strategy.ask`.
 
         Args:
             batch_size: The number of points; during the initial design, at most the rest of it.
