@@ -185,12 +185,8 @@ class TableSearch:
     def _after_telling(self) -> None:
         self._pending = [pair for pair in self._pending if pair not in self._outcomes]
         self._known = None
-        told = [(pair, y) for pair, each in self._outcomes.items() for y in each]
-        read = torch.tensor([y for _, y in told], dtype=torch.double).unsqueeze(-1)
-        far = (ratios_to_others(read) > FAR).flatten().nonzero().flatten().tolist()
-        new = [told[index] for index in far if told[index] not in self._far]
-        self._far |= set(new)
-        if new:
+        before, self._far = self._far, self._far_outcomes()
+        if new := sorted(self._far - before):
             warnings.warn(
                 f"Expected outcomes on one scale. Got {new[0][1]:g} of the pairs "
                 f"{[tuple(self._pair(pair)) for pair, _ in new]}, more than {FAR:g} times as far "
@@ -198,6 +194,13 @@ class TableSearch:
                 InputDataWarning,
                 stacklevel=3,
             )
+
+    def _far_outcomes(self) -> set[tuple[int, float]]:
+        r"""Pairs with an outcome that is absurdly far from all others, such as -9999."""
+        told = [(pair, y) for pair, each in self._outcomes.items() for y in each]
+        read = torch.tensor([y for _, y in told], dtype=torch.double).unsqueeze(-1)
+        far = (ratios_to_others(read).flatten() > FAR).nonzero().flatten()
+        return {told[index] for index in far.tolist()}
 
     def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         r"""Mark pairs as pending that somebody else chose and is trying.
@@ -282,6 +285,7 @@ class TableSearch:
                 raise ValueError(f"Expected each pair once, from 0 to {number - 1}. Got {pair!r}.")
             seen.add(pair)
         self._outcomes, self._pending, self._known = dict(outcomes), [*pending], None
+        self._far = self._far_outcomes()
 
     def _arguments(self) -> dict[str, Any]:
         # Distances of equal rows differ in their last bits between processors.
