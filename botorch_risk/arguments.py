@@ -121,6 +121,9 @@ def as_tensor(name: str, values: Any) -> Any:
         return values
     try:
         array = np.asarray(values, order="C")  # torch has no negative strides
+        in_frame = array.dtype == object and hasattr(values, "to_numpy")  # such as with holes
+        if in_frame and not any(isinstance(each, str) for each in array.flat):
+            array = values.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError, RuntimeError):  # rows of several lengths; tensors with a graph
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":

@@ -30,6 +30,7 @@ from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.risk import Expectation, WorstCase
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Box, SingleExperiment, rahbo
+from botorch_risk.strategies.states import sealed
 from tests.acquisition.botorch_checks import noisy
 from tests.models.risks import ENVIRONMENT, batched, decisions, gp, shifts, two_outcomes
 
@@ -225,12 +226,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an empty state": (lambda: experiment().load_state_dict({}), "Expected what `state_dict"),
     "half a state": (
-        lambda: experiment().load_state_dict({**STATE, "history": {}}),
-        "Expected a state that fits its digest",
+        lambda: experiment().load_state_dict(sealed({**STATE, "history": {}})),
+        "Expected tensors named",
     ),
     "rounds of text": (
-        lambda: experiment().load_state_dict({**STATE, "rounds": "x"}),
-        "Expected a state that fits its digest",
+        lambda: experiment().load_state_dict(sealed({**STATE, "rounds": "x"})),
+        "Expected the 'rounds' of",
     ),
     "an infinite reading": (lambda: readings({"y": [torch.inf, 1.0]}), "Expected finite readings"),
     "a table of readings": (lambda: readings({"y": [[1.0]]}), "Expected a list of the readings"),  # type: ignore[list-item]

@@ -28,6 +28,8 @@ def ratios_to_others(readings: Tensor) -> Tensor:
         two thirds are equal.
     """
     values = readings.flatten(-2)
+    if values.shape[-1] < _FEWEST:
+        return torch.zeros_like(readings)
     count = values.isfinite().sum(dim=-1, keepdim=True)
     away = (values - values.nanmedian(dim=-1, keepdim=True).values).abs()
     ordered = away.nan_to_num(torch.inf, posinf=torch.inf).sort(dim=-1).values

@@ -27,13 +27,13 @@ from gpytorch.means import Mean
 from gpytorch.models import GP
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_arguments, check_nonnegative
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
 from botorch_risk.models.learnt_noise import LearntNoise, default_evidence
 from botorch_risk.models.noise_observations import stand_in_first
-from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
+from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess, checked_noise
 from botorch_risk.models.repeats import RepeatedOutcomes, check_finite
 from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
@@ -69,10 +69,26 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     nearly constant. With the log link, identical repeats, for example from a rounding instrument,
     are treated as if they had the smallest positive sample variance of the data.
 
-    The accuracy of the noise depends on k. With constant noise and 15 points, the median prediction
-    is 0.85 times the true variance for one reading per point, with an upper bound (two standard
-    deviations) of 2.4 times; for two readings 0.9 and 1.9, for three 1.0 and 1.7, for ten 1.0 and
-    1.4 times.
+    The accuracy of the noise depends on k. With constant noise of 5 % of the variance of f and 15
+    points in one input, the median prediction is 0.85 times the true variance for one reading per
+    point, with an upper bound (two standard deviations) of 2.4 times; for two readings 0.9 and 1.9,
+    for three 1.0 and 1.7, for ten 1.0 and 1.4 times.
+
+    ONE reading per point in several inputs says little about the noise: what looks like noise may
+    be f. With more noise, the prediction is far too low, and so is its bound, which does not know
+    that hyperparameters were fitted. Take repeats, or give `train_Yvar`. Of 60 functions from a
+    Matern-5/2 process of variance 1 each, with one reading per point, in units of the truth:
+
+    | points, inputs | noise variance | median prediction | upper bound | truth in the bounds |
+    |---|---|---|---|---|
+    | 15, 1 | 0.05 | 0.88 | 2.7 | 89 % |
+    | 15, 1 | 0.5 | 0.73 | 2.1 | 83 % |
+    | 25, 2 | 0.05 | 0.69 | 2.3 | 84 % |
+    | 25, 2 | 0.5 | 0.27 | 1.1 | 54 % |
+    | 25, 2 | 1 | 0.20 | 0.9 | 41 % |
+    | 40, 2 | 0.5 | 0.56 | 1.5 | 68 % |
+
+    The 95 % band of f covers 94 to 96 % there, and that of a new reading 90 %.
 
     Example:
         >>> import torch
@@ -168,7 +184,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             keep_copies: Whether each of several equal readings of a row counts. By default readings
                 that are equal, or differ by less than 1e-4 of the spread of other rows, count once
                 if this is unlikely to be chance, and a warning names their rows: tables are often
-                filled up with copies. Equal readings of a rounding instrument are not copies.
+                filled up with copies. Equal readings of a rounding instrument are not copies. A row
+                without noise among noisy ones cannot be told from copies: keep them then.
                 Applies only if the noise is learnt from `"readings"`, given as such and not as a
                 summary.
             trim: Leave out wrong readings: those farther from the others' prediction than this
@@ -187,6 +204,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 a replicate of a batch misses rows, or if there are no readings to `trim`.
             ValueError: If a limit, a beta or a choice is out of its range.
         """
+        check_arguments(MeanVarianceGP.__init__, locals())
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
         learns_from_spread = noise_evidence == "spread" or variance_link != "log"
@@ -210,11 +228,10 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         }
         given, dropped = without_wrong_readings(given, trim, type(self), options)
         X, outcomes = given.X, given.outcomes
-        observed = outcomes.counts > 0
-        outcome_transform = scale_of_observed(outcome_transform, observed)
+        outcome_transform = scale_of_observed(outcome_transform, outcomes.counts > 0)
         noise: NoiseProcess
         if known_noise is not None:
-            noise = KnownNoise(known_noise, limits)
+            noise = KnownNoise(checked_noise(known_noise, X), limits)
         else:
             noise = LearntNoise.of(
                 X,
@@ -228,7 +245,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 evidence=noise_evidence or default_evidence(variance_link, outcomes),
             )
         noise_of_rows, positive = noise.of_rows(X, outcomes, noise_beta)
-        inputs = stand_in_first(X, observed)
+        inputs = stand_in_first(X, outcomes.counts > 0)
         mean_model = fixed_noise.fixed_noise_gp(
             inputs,
             outcomes.means,

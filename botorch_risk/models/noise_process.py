@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.utils.assorted import fantasize
 from botorch.posteriors import Posterior
@@ -18,7 +19,7 @@ from botorch_risk.arguments import check_positive
 from botorch_risk.fit.parameters import NotInClosedFormError
 from botorch_risk.fit.results import FitResult
 from botorch_risk.models.fixed_noise import is_one_to_many
-from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
+from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe_first
 from botorch_risk.posterior.marginals import MarginalPredictor
 
 
@@ -183,6 +184,29 @@ class NoiseProcess(Module, ABC):
 
     def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
         self.load_state_dict(state_dict, strict=options["strict"], assign=options["assign"])
+
+
+def checked_noise(variance: Callable[[Tensor], Tensor], X: Tensor) -> Callable[[Tensor], Tensor]:
+    r"""A known noise, which has a finite variance >= 0 at each input `batch_shape x n x d`.
+
+    Raises:
+        BotorchTensorDimensionError: If it has not one value for each input.
+        InputDataError: If a value is negative or not finite.
+    """
+    found = variance(X)
+    shape = found.shape if isinstance(found, Tensor) else None
+    if shape != (*X.shape[:-1], 1):
+        raise BotorchTensorDimensionError(
+            f"Expected `known_noise` of shape {(*X.shape[:-1], 1)} at inputs {tuple(X.shape)}. "
+            f"Got {type(found).__name__ if shape is None else tuple(shape)}."
+        )
+    wrong = ~(found.isfinite() & (found >= 0))
+    if wrong.any():
+        raise InputDataError(
+            "Expected finite variances >= 0 of `known_noise`. "
+            f"Got {found[wrong][0].item():g} in {describe_first(wrong)}."
+        )
+    return variance
 
 
 class KnownNoise(NoiseProcess):

@@ -255,9 +255,9 @@ def check_finite(X: Tensor, Y: Tensor) -> None:
         raise InputDataError("Expected `X` and `Y` to be finite. Got NaN or infinity.")
 
 
-def as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
+def as_table(name: str, Y: Any) -> Tensor:
     r"""A table of repeats; if they are a list of readings per row, it is padded with NaN."""
-    if isinstance(Y, Tensor | np.ndarray):
+    if isinstance(Y, Tensor | np.ndarray) or hasattr(Y, "columns"):
         return as_floating(Y, name).detach()
     if not isinstance(Y, Sequence) or isinstance(Y, str):
         raise TypeError(

@@ -165,6 +165,15 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
         raise InputDataError(
             f"Expected one dtype. Got {train_X.dtype=} and {outcomes.means.dtype} for the repeats."
         )
+    if train_X.dtype not in (torch.float32, torch.float64):
+        raise InputDataError(f"Expected single or double precision. Got {train_X.dtype}.")
+    huge = ~outcomes.means.square().isfinite() & (outcomes.counts > 0)
+    if huge.any():
+        raise InputDataError(
+            f"Expected outcomes whose squares are finite in {train_X.dtype}. Got "
+            f"{outcomes.means[huge][0].item():g} in {describe_first(huge)}: rescale them, or mark "
+            "failures as NaN."
+        )
     finite = train_X.isfinite().all(dim=-1)
     if not finite.all():
         raise InputDataError(

@@ -91,28 +91,17 @@ def drop_wrong_readings(
     every = readings.isfinite().flatten(-2).sum(dim=-1)
     left = (MOST * every).long().reshape(*every.shape, 1, 1)
     dropped = _worst(ratios_to_others(readings), FAR, left)  # they would ruin every fit
-    left, kept = left - dropped.sum(dim=(-2, -1), keepdim=True), _without(data, dropped)
+    left, kept = left - _number(dropped), _without(data, dropped)
     assert kept.readings is not None
     check_far_readings(kept.readings, data.origin[kept.rows], data.num_columns)
     for _ in range(NUM_PASSES):
-        model = fitted(kept)
-        size = torch.zeros_like(readings)
-        assert kept.readings is not None
-        size[..., kept.rows, :] = scores_of_readings(model, kept.readings).abs().nan_to_num(0.0)
-        wrong = _worst(size, limit, left)
-        of_rows = torch.zeros_like(readings[..., 0])
-        of_rows[..., kept.rows] = scores_of_rows(model).abs().nan_to_num(0.0)
-        # One wrong reading makes good ones of its row look wrong.
-        several = wrong.sum(dim=-1) > 1
-        of_rows = of_rows.masked_fill(wrong.any(dim=-1), 0.0).masked_fill(several, torch.inf)
-        wrong = wrong & ~several.unsqueeze(-1)
-        left = left - wrong.sum(dim=(-2, -1), keepdim=True)
         here = readings.isfinite() & ~dropped
-        suspects = _worst_rows(of_rows, SUSPECT, here, left)
+        wrong, suspects = _first_look(fitted(kept), kept, here, limit, left)
+        left = left - _number(wrong)
         if bool(suspects.any()):
             others = fitted(_without(data, dropped | wrong | suspects))
-            alone = suspects & (scores_of_others(others, data.X, readings) > limit)
-            wrong, left = wrong | alone, left - alone.sum(dim=(-2, -1), keepdim=True)
+            alone = _worst(scores_of_others(others, data.X, readings) * suspects, limit, left)
+            wrong, left = wrong | alone, left - _number(alone)
         if not bool(wrong.any()):
             break
         dropped = dropped | wrong
@@ -123,18 +112,45 @@ def drop_wrong_readings(
     return kept, torch.stack(parts, dim=-1)
 
 
+def _first_look(
+    model: Any, kept: TrainingData, here: Tensor, limit: float, left: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""The readings that are surely wrong, and all of the rows that have to be judged by others.
+
+    Args:
+        model: Fitted to the kept readings.
+        kept: The readings so far.
+        here: Where they are, `batch_shape x n x k`.
+        limit: Of a wrong reading.
+        left: How many of a replicate may still be dropped, `batch_shape x 1 x 1`.
+    """
+    assert kept.readings is not None
+    size = torch.zeros(here.shape, dtype=kept.readings.dtype, device=here.device)
+    of_rows = size[..., 0].clone()
+    size[..., kept.rows, :] = scores_of_readings(model, kept.readings).abs().nan_to_num(0.0)
+    of_rows[..., kept.rows] = scores_of_rows(model).abs().nan_to_num(0.0)
+    wrong = _worst(size, limit, left)
+    # One wrong reading makes good ones of its row look wrong.
+    several = wrong.sum(dim=-1) > 1
+    of_rows = of_rows.masked_fill(wrong.any(dim=-1), 0.0).masked_fill(several, torch.inf)
+    wrong = wrong & ~several.unsqueeze(-1)
+    order, counts = of_rows.argsort(dim=-1, descending=True, stable=True), here.sum(dim=-1)
+    in_order = counts.gather(-1, order)
+    before = torch.zeros_like(counts).scatter(-1, order, in_order.cumsum(dim=-1) - in_order)
+    suspect = (of_rows > SUSPECT) & (before < (left - _number(wrong)).squeeze(-1))
+    return wrong, here & suspect.unsqueeze(-1)
+
+
 def _worst(size: Tensor, limit: float, left: Tensor) -> Tensor:
     r"""The readings of a size above a limit, `batch_shape x n x k`, the worst of each replicate."""
+    size = size.nan_to_num(0.0, posinf=torch.inf)
     rank = size.flatten(-2).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     return (size > limit) & (rank.reshape(size.shape) < left)
 
 
-def _worst_rows(size: Tensor, limit: float, here: Tensor, left: Tensor) -> Tensor:
-    r"""The readings of the worst rows above a limit, as long as no more than `left` are taken."""
-    order = size.argsort(dim=-1, descending=True, stable=True)
-    counts = here.sum(dim=-1)
-    total = torch.zeros_like(counts).scatter(-1, order, counts.gather(-1, order).cumsum(dim=-1))
-    return here & ((size > limit) & (total <= left.squeeze(-1))).unsqueeze(-1)
+def _number(marked: Tensor) -> Tensor:
+    r"""How many readings of each replicate are marked, `batch_shape x 1 x 1`."""
+    return marked.sum(dim=(-2, -1), keepdim=True)
 
 
 def _without(data: TrainingData, dropped: Tensor) -> TrainingData:

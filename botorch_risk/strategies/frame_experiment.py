@@ -129,7 +129,8 @@ class FrameExperiment:
     def ask(self, batch_size: int | None = None) -> Any:
         r"""The next settings to measure, one per row; with the contexts, if they are chosen.
 
-        Asking again before the next `tell` gives the same settings.
+        Asking again before the next `tell` gives the same settings. Settings may repeat, see
+        `Strategy.ask`.
 
         Args:
             batch_size: The number of points; during the initial design, at most the rest of it.
@@ -333,22 +334,29 @@ class FrameExperiment:
         self._single.load_state_dict(sealed({**inner, "history": history}))
         self._rows = {name: list(rows[name]) for name in self._layout.names}
         self._joined, self._asked = list(joined), asked
+        self._far = self._far_rows()
 
     def _warn_of_far_rows(self) -> None:
         r"""Name each row once whose outcome is absurdly far from all others, such as -9999."""
+        before, self._far = self._far, self._far_rows()
         for name in self._layout.signs:
-            read = torch.tensor(numbers_of(self.data, name), dtype=torch.double).unsqueeze(-1)
-            far = (ratios_to_others(read) > FAR).flatten().nonzero().flatten().tolist()
-            new = [row for row in far if (name, row) not in self._far]
-            self._far |= {(name, row) for row in new}
+            new = sorted(row for each, row in self._far - before if each == name)
             if new:
                 warnings.warn(
-                    f"Expected outcomes of {name!r} on one scale. Got {read[new[0]].item():g} in "
-                    f"the rows {new} of `data`, more than {FAR:g} times as far from the median as "
-                    "two thirds of the rows: leave the outcome of a failed evaluation empty.",
+                    f"Expected outcomes of {name!r} on one scale. Got {self._rows[name][new[0]]:g} "
+                    f"in the rows {new} of `data`, more than {FAR:g} times as far from the median "
+                    "as two thirds of the rows: leave the outcome of a failed evaluation empty.",
                     InputDataWarning,
                     stacklevel=3,
                 )
+
+    def _far_rows(self) -> set[tuple[str, int]]:
+        data, found = self.data, set()
+        for name in self._layout.signs:
+            read = torch.tensor(numbers_of(data, name), dtype=torch.double).unsqueeze(-1)
+            far = (ratios_to_others(read).flatten() > FAR).nonzero().flatten()
+            found |= {(name, row) for row in far.tolist()}
+        return found
 
     def _check_rows(self, rows: Any, joined: Any) -> None:
         names = self._layout.names

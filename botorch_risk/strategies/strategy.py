@@ -153,7 +153,8 @@ class Strategy:
     def ask(self, batch_size: int | None = None) -> Tensor:
         r"""The next points to evaluate, `R x q x d` in the units of the bounds.
 
-        Asking twice without telling in between gives the same points.
+        Asking twice without telling in between gives the same points. Points of a batch may repeat:
+        a method may want more readings of one, and a small finite space has no others.
 
         Args:
             batch_size: The number q of points for this round; during the initial design, at most

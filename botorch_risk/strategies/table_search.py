@@ -143,12 +143,12 @@ class TableSearch:
             BotorchTensorDimensionError: If there is not one outcome for each pair.
             InputDataError: If a name is not in the table, or an outcome is infinite.
         """
-        outcomes = as_floating(Y, "Y").double().flatten()
+        outcomes = as_floating(Y, "Y").double()
         listed = [self._index(pair) for pair in pairs]
-        if len(listed) != len(outcomes):
+        if outcomes.shape != (len(listed),):
             raise BotorchTensorDimensionError(
-                f"Expected one outcome for each pair. Got {len(listed)} pairs, {len(outcomes)} "
-                "outcomes."
+                f"Expected one outcome for each pair. Got {len(listed)} pairs, "
+                f"{' x '.join(map(str, outcomes.shape)) or 1} outcomes."
             )
         if outcomes.isinf().any():
             raise InputDataError("Expected finite `Y`, NaN where missing. Got infinity.")
@@ -186,12 +186,8 @@ class TableSearch:
     def _after_telling(self) -> None:
         self._pending = [pair for pair in self._pending if pair not in self._outcomes]
         self._known = None
-        told = [(pair, y) for pair, each in self._outcomes.items() for y in each]
-        read = torch.tensor([y for _, y in told], dtype=torch.double).unsqueeze(-1)
-        far = (ratios_to_others(read) > FAR).flatten().nonzero().flatten().tolist()
-        new = [told[index] for index in far if told[index] not in self._far]
-        self._far |= set(new)
-        if new:
+        before, self._far = self._far, self._far_outcomes()
+        if new := sorted(self._far - before):
             warnings.warn(
                 f"Expected outcomes on one scale. Got {new[0][1]:g} of the pairs "
                 f"{[tuple(self._pair(pair)) for pair, _ in new]}, more than {FAR:g} times as far "
@@ -199,6 +195,13 @@ class TableSearch:
                 InputDataWarning,
                 stacklevel=3,
             )
+
+    def _far_outcomes(self) -> set[tuple[int, float]]:
+        r"""Pairs with an outcome that is absurdly far from all others, such as -9999."""
+        told = [(pair, y) for pair, each in self._outcomes.items() for y in each]
+        read = torch.tensor([y for _, y in told], dtype=torch.double).unsqueeze(-1)
+        far = (ratios_to_others(read).flatten() > FAR).nonzero().flatten()
+        return {told[index] for index in far.tolist()}
 
     def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         r"""Mark pairs as pending that somebody else chose and is trying.
@@ -233,8 +236,10 @@ class TableSearch:
             num: The number of conditions; all by default.
 
         Raises:
-            ValueError: If fewer than two pairs have an outcome.
+            ValueError: If `num` is below 1, or fewer than two pairs have an outcome.
         """
+        if num is not None:
+            check_counts(num=num)
         belief, (readings, fitted) = self._belief(), self._fitted()
         (chances,) = belief.promising()
         stream = self._stream("report")
@@ -281,6 +286,7 @@ class TableSearch:
                 raise ValueError(f"Expected each pair once, from 0 to {number - 1}. Got {pair!r}.")
             seen.add(pair)
         self._outcomes, self._pending, self._known = dict(outcomes), [*pending], None
+        self._far = self._far_outcomes()
 
     def _arguments(self) -> dict[str, Any]:
         # Distances of equal rows differ in their last bits between processors.
@@ -341,6 +347,8 @@ class TableSearch:
         return Pair(self.conditions.names[x], self.contexts.names[w])
 
     def _index(self, pair: tuple[Any, Any]) -> int:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputDataError(f"Expected pairs (condition, context). Got {pair!r}.")
         condition, context = pair
         return self._condition(condition) * len(self.contexts) + self._context(context)
 

@@ -140,7 +140,9 @@ def test_a_failure_marked_by_a_number_is_named_once() -> None:
     experiment.tell(few)
     with pytest.warns(InputDataWarning, match=r"Got -9999 in the rows \[1\] of `data`.* empty"):
         experiment.tell(first.iloc[3:])
-    again = twice(experiment.ask(2), seed=1)
+    again, saved = twice(experiment.ask(2), seed=1), experiment.state_dict()
+    experiment = baker()
+    experiment.load_state_dict(saved)
     experiment.tell(again)
     with pytest.warns(
         InputDataWarning, match=r"outcomes of 'rise'.* Got 1e\+06 in the rows \[16\]"

@@ -226,6 +226,16 @@ def test_refused_outcomes_change_nothing() -> None:
         ([*pairs[:2], ("T", "s")], [1.0] * 3, InputDataError, r"name of the conditions. Got 'T'"),
         ([*pairs[:2], ("P-a", "q")], [1.0] * 3, InputDataError, r"name of the contexts. Got 'q'"),
         (pairs, [1.0, 2.0, torch.inf], InputDataError, r"finite `Y`"),
+        (["Ps"], [1.0], InputDataError, r"Expected pairs \(condition, context\). Got 'Ps'"),
+        (tuple(pairs[0]), [1.0], InputDataError, r"Expected pairs .* Got '[PQRS]-[ab]'"),
+        ([(*pairs[0], "s")], [1.0], InputDataError, r"Expected pairs .* Got \('"),
+        (pd.DataFrame([pairs[0]]), [1.0], InputDataError, r"Expected pairs .* Got 'condition'"),
+        (
+            [*pairs, pairs[0]],
+            [[1.0, 2.0], [3.0, 4.0]],
+            BotorchTensorDimensionError,
+            "Got 4 pairs, 2 x 2",
+        ),
     ):
         with pytest.raises(error, match=message):
             found.tell(told, values)
@@ -239,6 +249,9 @@ def test_refused_outcomes_change_nothing() -> None:
         found.recommend()
     with pytest.raises(ValueError, match=r"`q` to be at least 1"):
         found.ask(0)
+    for num, message in ((0, "at least 1. Got 0"), (-1, "Got -1"), (2.5, "integer. Got 2.5")):
+        with pytest.raises(ValueError, match=f"`num` to be .*{message}"):
+            found.ranking(num)
 
 
 def test_wrong_arguments_are_named() -> None:
