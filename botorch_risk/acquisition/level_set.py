@@ -1,6 +1,5 @@
 r"""Acquisition functions for level-set estimation: where is the function above a level?"""
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -12,6 +11,7 @@ from botorch_risk.acquisition.pointwise import (
     register_buffers,
     register_weights,
 )
+from botorch_risk.arguments import as_floating
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.training_data import warn_if_unfitted
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals
@@ -81,7 +81,7 @@ class Straddle(PointwiseAcquisitionFunction):
         """
         super().__init__(model=model)
         warn_if_unfitted(model)
-        level = torch.as_tensor(threshold, dtype=torch.double).clone()
+        level = as_floating(threshold, "threshold").double().clone()
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
         register_buffers(self, model, threshold=level)

@@ -9,7 +9,7 @@ from torch import Tensor
 from botorch_risk.acquisition.compared_risks import ComparedRisks, RiskLookahead
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import register_weights
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 
@@ -89,7 +89,7 @@ class ExpectedClassification(RiskLookahead):
             model, environment, risk_measure, X_compared, w_is_chosen, num_samples, X_pending
         )
         register_weights(self, model, beta=beta)
-        level = torch.as_tensor(threshold, dtype=torch.double)
+        level = as_floating(threshold, "threshold").double()
         if not level.isfinite().all():
             raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
         of_replicates = level.shape[: len(model.batch_shape)] == model.batch_shape

@@ -15,7 +15,7 @@ from gpytorch.priors import LogNormalPrior
 from gpytorch.settings import min_variance
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_flags
 from botorch_risk.models.copies import describe_copies, find_copies
 from botorch_risk.models.fixed_noise import least_noise
 from botorch_risk.models.repeats import (
@@ -64,6 +64,7 @@ def read_training_data(
     `uses_readings` says that it is learnt from all readings: those that are copies count once,
     unless they are kept, and a warning names their rows.
     """
+    check_flags(keep_copies=keep_copies)
     train_X = as_floating(train_X, "train_X")
     outcomes = _as_outcomes(train_Y, train_Yvar)
     validate_inputs(train_X, outcomes)
