@@ -22,10 +22,22 @@ _CONVERTED = ("Environment", "OutcomeConstraint", "RiskConstraint", "RiskMeasure
 
 
 def _number(name: str, number: Any) -> float:
-    try:
-        return float(None if isinstance(number, str | bytes) else number)  # type: ignore[arg-type]
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"Expected `{name}` to be a number. Got {number!r}.") from None
+    if not _is_number(number):
+        raise TypeError(f"Expected `{name}` to be a number. Got {number!r}.")
+    return float(number)
+
+
+def check_flags(**flags: bool) -> None:
+    r"""Raise TypeError unless each is True or False: any text would count as true."""
+    for name, flag in flags.items():
+        if not _is_a(flag, bool):
+            raise TypeError(f"Expected `{name}` to be True or False. Got {flag!r}.")
+
+
+def check_numbers(**numbers: float) -> None:
+    r"""Raise TypeError unless each is a number."""
+    for name, number in numbers.items():
+        _number(name, number)
 
 
 def check_finite(**numbers: float) -> None:
@@ -61,12 +73,14 @@ def check_probability(**numbers: float) -> None:
 
 
 def check_integers(**numbers: int) -> None:
-    r"""Raise ValueError unless every number is an integer of Python, NumPy or a tensor."""
+    r"""Raise ValueError unless every number is an integer of Python, NumPy or a tensor.
+
+    What is no number at all raises TypeError.
+    """
     for name, number in numbers.items():
-        try:
-            operator.index(number)
-        except TypeError:
-            raise ValueError(f"Expected `{name}` to be an integer. Got {number!r}.") from None
+        if not _is_integer(number):
+            error = ValueError if _is_number(number) else TypeError
+            raise error(f"Expected `{name}` to be an integer. Got {number!r}.")
 
 
 def check_functions(**functions: Any) -> None:

@@ -80,7 +80,7 @@ class _Found(KeyboardInterrupt):
 
 def first_call(value: Public) -> dict[str, Any] | None:
     r"""The arguments of its first call in its example, by their names; `None` without one."""
-    function = value.__init__ if isinstance(value, type) else value
+    function = inspect.unwrap(value.__init__ if isinstance(value, type) else value)
     code = getattr(function, "__code__", None)
     names, found = inspect.signature(value).parameters, {}
 

@@ -158,7 +158,7 @@ def test_forms_keep_their_numbers() -> None:
 @pytest.mark.parametrize("number", ["1", b"1", None, [1.0, 2.0], torch.ones(2)])
 def test_what_is_no_number_is_refused_by_its_name(number: Any) -> None:
     for check in (check_finite, check_positive):
-        with pytest.raises(ValueError, match=r"Expected `threshold` to be a number. Got"):
+        with pytest.raises(TypeError, match=r"Expected `threshold` to be a number. Got"):
             check(threshold=number)
 
 

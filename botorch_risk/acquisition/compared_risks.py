@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
-from botorch_risk.arguments import as_floating, check_even, check_rows
+from botorch_risk.arguments import as_floating, check_even, check_flags, check_rows
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at, inputs_of_readings
@@ -96,6 +96,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         super().__init__(model=model)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
+        check_flags(w_is_chosen=w_is_chosen)
         self.w_is_chosen = w_is_chosen
         self.num_samples = num_samples
         X_compared = as_points(as_floating(X_compared, "X_compared"), model)

@@ -26,7 +26,7 @@ from botorch_risk.acquisition.widths import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
-from botorch_risk.arguments import as_floating, check_counts, check_nonnegative
+from botorch_risk.arguments import as_floating, check_counts, check_flags, check_nonnegative
 from botorch_risk.environments import (
     DiscreteEnvironment,
     EmpiricalGrid,
@@ -98,6 +98,7 @@ def risk_bound(
         >>> risk_bound(model, weather, t=1, **risk)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
+    check_flags(joint=joint)
     measure = risk_of_round(risk_measure, t, environment, model)
     check_risk_measure(measure)
     if previous is not None:
@@ -193,6 +194,7 @@ def discrepancy_schedule(
     t: int, d_w: int, *, kernel: Kernel, radius_scale: float = 1.0, minimax: bool = False
 ) -> RiskMeasure:
     r"""The ball of DRBO-MMD at evaluation t, Sec. B.1 of [Huang2024kde]_, or its approximation."""
+    check_flags(minimax=minimax)
     check_nonnegative(radius_scale=radius_scale)
     radius = radius_scale * maximum_mean_discrepancy_radius(t)
     ball = MinimaxApproximation if minimax else MaximumMeanDiscrepancyBall

@@ -18,7 +18,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.registry import CORE_CLASS_DECODER_REGISTRY, CORE_DECODER_REGISTRY
 
-from botorch_risk.arguments import check_counts, check_integers
+from botorch_risk.arguments import check_counts, check_integers, check_numbers
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure
 from botorch_risk.strategies.table_search import Pair, TableSearch, table_search
@@ -71,6 +71,7 @@ class FiniteTableNode(ExternalGenerationNode):
                 raise ValueError(f"Expected `{name}` to be a list of parameters. Got {each!r}.")
         if rule is not None and rule not in TABLE_RULES:
             raise ValueError(f"Expected `rule` to be one of {list(TABLE_RULES)}. Got {rule!r}.")
+        check_numbers(noise_share=noise_share)
         if not 0 <= noise_share <= 1:
             raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")
         super().__init__(name="finite_table", should_deduplicate=False)

@@ -20,7 +20,7 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.acquisition.lacing import LacingRule, check_has_lacing_value
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_finite
 from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.nodes import Constraints, after_sobol, generator_spec
@@ -368,10 +368,8 @@ def level_set(
 
 def _finite(threshold: float) -> float:
     r"""A threshold as a plain number; raises ValueError if it is not finite."""
-    number = float(threshold)
-    if not math.isfinite(number):
-        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-    return number
+    check_finite(threshold=threshold)
+    return float(threshold)
 
 
 def _constraints(acquisition: type[AcquisitionFunction]) -> Constraints:

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_numbers
 from botorch_risk.seeding import as_seeds, generators
 
 
@@ -152,6 +152,7 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
     Raises:
         ValueError: If `max_reward` is not positive or there is no arm.
     """
+    check_numbers(max_reward=max_reward)
     if not max_reward > 0:
         raise ValueError(f"Expected `max_reward` > 0. Got {max_reward=}.")
     check_counts(num_arms=num_arms)

@@ -12,6 +12,7 @@ from torch.nn import ModuleList
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_counts
 from botorch_risk.constraints.risk_constraint import (
     NoiseConstraint,
     OutcomeConstraint,
@@ -129,6 +130,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             *(spread_of(model, each.outcome) for each in risk_constraints)
         )
         self.register_buffer("spreads", torch.stack(spreads))
+        check_counts(0, objective_outcome=objective_outcome)
         spread = spread_of(model, objective_outcome)
         prices = as_nonnegative("penalty", penalty) * spread / self.spreads
         self.register_buffer("prices", prices)

@@ -17,7 +17,7 @@ from botorch_risk.acquisition.pointwise import (
     per_point,
     register_weights,
 )
-from botorch_risk.arguments import check_probability
+from botorch_risk.arguments import check_flags, check_probability
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.outcomes import spread_of
@@ -50,6 +50,7 @@ class NoiseQuantileModel(Model):
                 f"Expected a MeanVarianceGP, which knows its noise. Got {type(model).__name__}."
             )
         self.model: Any = model
+        check_flags(minimized=minimized)
         self.z, self.minimized = normal_quantile(delta), minimized
 
     @property
@@ -178,6 +179,7 @@ class NoiseQuantileBound(_NoiseBound):
         X_pending: Tensor | None = None,
     ) -> None:
         super().__init__(model, X_pending, beta=beta, noise_beta=noise_beta)
+        check_flags(minimized=minimized)
         self.z = normal_quantile(delta)
         self.minimized = minimized
 

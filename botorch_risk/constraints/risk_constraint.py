@@ -13,7 +13,13 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import check_counts, check_finite, check_nonnegative, check_positive
+from botorch_risk.arguments import (
+    check_counts,
+    check_finite,
+    check_flags,
+    check_nonnegative,
+    check_positive,
+)
 from botorch_risk.constraints.noise_quantile import (
     NoiseDeviationBound,
     NoiseQuantileBound,
@@ -86,6 +92,7 @@ class RiskConstraint:
     at_most: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(at_most=self.at_most)
         if isinstance(self.environment, ObservedContexts):
             check_risk_measure(self.risk_measure)
         else:
@@ -183,6 +190,7 @@ class NoisyChanceConstraint:
     noise_beta: float | None = None
 
     def __post_init__(self) -> None:
+        check_flags(at_most=self.at_most)
         check_threshold(self.threshold, self.outcome)
         normal_quantile(self.delta)
         if self.noise_beta is not None:

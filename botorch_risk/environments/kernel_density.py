@@ -106,7 +106,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
         if not isinstance(bandwidth, str):
             bandwidth = as_floating(bandwidth, "bandwidth").detach().clone()
         _check_options(bandwidth, rule, bounds, n_ball)
-        if ddof not in (0, 1) or not 0 < relative_floor < math.inf:
+        if ddof not in (0, 1) or not 0 < as_floating(relative_floor, "relative_floor") < math.inf:
             raise ValueError(
                 "Expected `ddof` 0 or 1 and a finite `relative_floor` > 0. "
                 f"Got {ddof=}, {relative_floor=}."

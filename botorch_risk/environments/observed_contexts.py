@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_bounds
+from botorch_risk.arguments import as_floating, check_bounds, check_flags
 from botorch_risk.environments.environment import IndependentEnvironment
 from botorch_risk.environments.kernel_density import KernelDensityEnvironment
 
@@ -64,6 +64,7 @@ class ObservedContexts:
     may_leave: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(may_leave=self.may_leave)
         bounds = as_floating(self.context_bounds, "context_bounds").detach().clone()
         check_bounds(bounds, name="context_bounds")
         object.__setattr__(self, "context_bounds", bounds)

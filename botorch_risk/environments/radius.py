@@ -11,6 +11,7 @@ from botorch_risk.arguments import (
     as_floating,
     as_tensor,
     check_counts,
+    check_integers,
     check_probability,
     check_rows,
 )
@@ -62,6 +63,7 @@ def bootstrap_radius(
     """
     observed = _checked(observed, coverage)
     check_counts(num_resamples=num_resamples)
+    check_integers(seed=seed)
     (generator,) = generators(seed, "bootstrap radius")
     t = len(observed)
     drawn = torch.randint(t, (num_resamples, t), generator=generator).to(observed.device)
@@ -116,6 +118,7 @@ def cross_validated_radius(
     """
     observed = _checked(observed, coverage)
     check_counts(num_splits=num_splits)
+    check_integers(seed=seed)
     (generator,) = generators(seed, "cross-validated radius")
     t = len(observed)
     if groups is None:

@@ -13,7 +13,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, differentiated
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_flags, check_nonnegative
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import PATIENCE, WORTHWHILE
 from botorch_risk.projected_bfgs import minimize_rows
@@ -96,6 +96,7 @@ def gen_candidates_quasi_newton(
         >>> X.shape, bool(torch.isclose(acqf(X), value))
         (torch.Size([1, 1]), True)
     """
+    check_flags(best_only=best_only)
     require_gradients("gen_candidates_quasi_newton")
     if inequality_constraints or equality_constraints or nonlinear_inequality_constraints:
         raise UnsupportedError("Expected box bounds only. Got constraints; use BoTorch's default.")
@@ -108,7 +109,10 @@ def gen_candidates_quasi_newton(
     if timeout_sec is not None:
         check_nonnegative(timeout_sec=timeout_sec)
     starts = initial_conditions.detach().reshape(-1, *initial_conditions.shape[-2:]).clone()
-    lower, upper = (_as_bound(bound, starts) for bound in (lower_bounds, upper_bounds))
+    lower, upper = (
+        _as_bound(name, bound, starts)
+        for name, bound in (("lower_bounds", lower_bounds), ("upper_bounds", upper_bounds))
+    )
     lower, upper = (np.nan_to_num(lower, nan=-np.inf), np.nan_to_num(upper, nan=np.inf))
     for column, value in (fixed_features or {}).items():
         fixed = as_floating(value, "fixed_features").to(starts)
@@ -140,9 +144,9 @@ def gen_candidates_quasi_newton(
     return X.reshape(initial_conditions.shape), values
 
 
-def _as_bound(bound: Bound, starts: Tensor) -> ndarray:
+def _as_bound(name: str, bound: Bound, starts: Tensor) -> ndarray:
     r"""A bound of each coordinate of each start, `b x q x d`; NaN for none."""
-    bound = as_floating(torch.nan if bound is None else bound, "bounds").to(starts)
+    bound = as_floating(torch.nan if bound is None else bound, name).to(starts)
     array: ndarray = bound.expand(starts.shape).cpu().double().numpy().copy()
     return array
 

@@ -14,7 +14,7 @@ from botorch.optim.fit import fit_gpytorch_mll_scipy
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_nonnegative
+from botorch_risk.arguments import check_counts, check_flags, check_nonnegative
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
@@ -120,6 +120,7 @@ class WarmStartedFit:
     """
 
     def __init__(self, *, rough_start: bool = True) -> None:
+        check_flags(rough_start=rough_start)
         self.rough_start = rough_start
         self._memory: deque[_Fit] = deque(maxlen=MEMORY)
         self.num_evaluations: list[int] = []

@@ -15,7 +15,7 @@ from botorch.models.transforms import Standardize
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_flags
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
@@ -123,6 +123,7 @@ class PseudoData:
     num_restarts: int = 0
 
     def __post_init__(self) -> None:
+        check_flags(redraw=self.redraw)
         check_counts(0, num_restarts=self.num_restarts)
         if self.num_pseudo is not None:
             check_counts(num_pseudo=self.num_pseudo)

@@ -13,7 +13,7 @@ from gpytorch.models import ExactGP
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.arguments import as_tensor, check_counts, check_nonnegative
+from botorch_risk.arguments import as_tensor, check_counts, check_flags, check_nonnegative
 from botorch_risk.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
@@ -141,6 +141,7 @@ def fit_exact_gp(
         (['converged', 'converged', 'converged'], 'closed form')
     """
     require_gradients("fit_exact_gp")
+    check_flags(rough_start=rough_start)
     observed = as_tensor("observed", observed)
     if isinstance(model, FitsItself):
         composed: Any = model

@@ -51,7 +51,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_flags
 from botorch_risk.fit.exact_gp import fit_exact_gp, fit_loss
 from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs, read_exact_gp
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
@@ -229,6 +229,8 @@ def fit_pseudo_data(
     """
     require_gradients("fit_pseudo_data")
     drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
+
+    check_flags(rough_start=rough_start)
 
     def read_data(parts: ExactGPParts) -> tuple[ExactGPParts, Tensor | None]:
         with _coefficients_kept(model):

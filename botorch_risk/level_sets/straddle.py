@@ -13,6 +13,7 @@ from botorch_risk.acquisition.pointwise import (
     register_buffers,
 )
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_flags
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 
@@ -67,6 +68,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
+        check_flags(joint=joint)
         super().__init__(model=model)
         bound = JointRiskUpperConfidenceBound if joint else RiskUpperConfidenceBound
         self.bound = bound(model, environment, risk_measure, beta, posterior_transform)

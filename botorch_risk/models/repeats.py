@@ -12,7 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_flags
 from botorch_risk.matrices import sums_at
 
 # Noise, in units of the signal, that leaves an observation without weight.
@@ -63,6 +63,7 @@ class RepeatedOutcomes:
     known_variances: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(known_variances=self.known_variances)
         for name in ("means", "variances", "counts"):
             object.__setattr__(self, name, as_floating(getattr(self, name), name))
 

@@ -15,7 +15,7 @@ from gpytorch.priors import LogNormalPrior
 from gpytorch.settings import min_variance
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_flags
 from botorch_risk.models.copies import describe_copies, find_copies
 from botorch_risk.models.far_readings import check_far_readings
 from botorch_risk.models.fixed_noise import least_noise
@@ -67,6 +67,7 @@ def read_training_data(
     unless they are kept, and a warning names their rows. `trims` says that wrong readings will be
     left out; otherwise, a warning names one that is absurdly far from the others.
     """
+    check_flags(keep_copies=keep_copies)
     train_X = as_floating(train_X, "train_X")
     outcomes = _as_outcomes(train_Y, train_Yvar)
     validate_inputs(train_X, outcomes)

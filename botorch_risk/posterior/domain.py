@@ -12,6 +12,7 @@ from botorch.exceptions.errors import InputDataError
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.arguments import check_flags
 from botorch_risk.posterior import domain_arguments as arguments
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.covariance import (
@@ -89,6 +90,7 @@ class DomainPosterior:
         max_bytes: int = 2**32,
         observed: Tensor | None = None,
     ) -> None:
+        check_flags(dense=dense)
         arguments.check_model(model, posterior_transform)
         self.model: Any = model
         self.batch_shape: torch.Size = self.model.batch_shape

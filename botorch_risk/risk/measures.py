@@ -24,6 +24,7 @@ from botorch_risk.arguments import (
     as_floating,
     as_tensor,
     check_finite,
+    check_flags,
     check_nonnegative,
     check_probability,
 )
@@ -343,6 +344,7 @@ class ValueAtRisk(PickingRiskMeasure):
     strict: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(strict=self.strict)
         check_level(self.risk_level)
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.arguments import as_floating, check_flags, check_nonnegative
 from botorch_risk.risk.ball import Ball, of_finite_rows
 
 
@@ -59,6 +59,7 @@ def total_variation_worst_distribution(
         >>> total_variation_worst_distribution(values, weights, radius=0.5)
         tensor([0.7500, 0.2500, 0.0000])
     """
+    check_flags(half_convention=half_convention)
     check_nonnegative(radius=radius)
     weights, moved = as_floating(weights, "weights"), radius if half_convention else radius / 2
     return of_finite_rows(lambda finite: _moved(finite, weights, moved), as_floating(values))
@@ -101,6 +102,10 @@ class TotalVariationBall(Ball):
     has_kinks: ClassVar[bool] = True
     radius: float
     half_convention: bool = False
+
+    def __post_init__(self) -> None:
+        check_flags(half_convention=self.half_convention)
+        super().__post_init__()
 
     def importance(self, weights: Tensor) -> Tensor:
         r"""Move the probability that may move to the worst values, any of them."""

@@ -14,6 +14,7 @@ from botorch.sampling.pathwise.paths import SamplePath
 from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw_matheron_paths
 from torch import Tensor
 
+from botorch_risk.arguments import check_numbers
 from botorch_risk.gradients import conditioning_on, predicting_with
 from botorch_risk.models.fixed_noise import condition
 from botorch_risk.models.outcomes import (
@@ -127,6 +128,7 @@ class RobustModel(ModelOfRisks):
         super().__init__()
         _check_model(model)
         check_outcomes([each.outcome for each in reductions], model.num_outputs)
+        check_numbers(memory_limit=memory_limit)
         if not memory_limit > 0:
             raise ValueError(f"Expected `memory_limit` > 0, in GiB. Got {memory_limit}.")
         self.model: Any = model

@@ -24,7 +24,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, check_numbers
 from botorch_risk.matrices import inverse_of_factored
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.tables.factors import Factors
@@ -79,6 +79,7 @@ class TableReadings:
                 f"Expected `pairs` to be whole numbers from 0 to {number - 1}, and `Y` to be "
                 "finite. Got others."
             )
+        check_numbers(noise_share=self.noise_share)
         if not 0 <= self.noise_share <= 1:
             raise ValueError(f"Expected `noise_share` in [0, 1]. Got {self.noise_share}.")
         counts = torch.ones_like(Y) if self.counts is None else self.counts.to(Y)

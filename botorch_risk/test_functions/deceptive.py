@@ -3,7 +3,7 @@ r"""Functions whose slopes lead a greedy search away from their optimum."""
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_numbers
 from botorch_risk.test_functions.repeats import ConstantNoiseProblem
 
 
@@ -79,6 +79,7 @@ class H1(ConstantNoiseProblem):
         noise_std: float | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
+        check_numbers(half_width=half_width)
         if not 8.6998 <= half_width < float("inf"):
             raise ValueError(f"Expected a box that holds the optimum. Got {half_width=}.")
         self._bounds = [(-half_width, half_width)] * 2

@@ -59,6 +59,17 @@ def test_it_is_the_risk_of_a_process_of_decision_and_context() -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_decisions_without_a_transform_keep_their_unit_and_contexts_get_it() -> None:
+    dataset = data()
+    inputs = ContextualRiskModel.construct_inputs(
+        dataset, context_bounds=[[0.0, 200.0]], risk_measure=MEASURE
+    )
+    inputs["train_X"] = inputs["train_X"] / 3
+    model = ContextualRiskModel(**inputs)
+    seen = model.model.input_transform(torch.tensor([[0.25, 0.75, 100.0]]).double())
+    assert seen.tolist() == [[0.25, 0.75, 0.5]]
+
+
 def test_columns_that_ax_does_not_normalise_are_left_alone() -> None:
     dataset = data()
     inputs = ContextualRiskModel.construct_inputs(

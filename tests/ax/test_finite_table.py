@@ -10,7 +10,7 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageC
 from ax.exceptions.core import SearchSpaceExhausted, UnsupportedError, UserInputError
 from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_and_session_factory
 
-from botorch_risk.ax import best_arm, filled_table, finite_table, risk_averse
+from botorch_risk.ax import FiniteTableNode, best_arm, filled_table, finite_table, risk_averse
 from botorch_risk.risk import Expectation, RiskMeasure, ShareAbove, WorstCase
 from botorch_risk.strategies import table_search
 from tests.ax.laboratory import laboratory
@@ -134,6 +134,21 @@ def test_ordered_values_are_numbers_and_constraints_leave_pairs_out() -> None:
     distances = factors.distances[0][0, ::3]  # from 20 to each heat
     steps = torch.tensor(heats).double() - 20
     torch.testing.assert_close(distances, steps.square() / steps[1] ** 2 * distances[1])
+
+
+def test_rows_have_one_name_each_with_the_values_as_ax_has_them() -> None:
+    parameters = (
+        choices("heat", [20, 30], "int", ordered=True),
+        choices("dry", [False, True], "bool"),
+        choices("alcohol", ALCOHOLS[:2]),
+    )
+    node = FiniteTableNode(["heat", "dry"], ["alcohol"])
+    client = table(parameters=parameters, names=(["heat", "dry"], ["alcohol"]))
+    conditions, contexts = node._factors(client._experiment)
+    assert conditions.index.nlevels == contexts.index.nlevels == 1
+    first = conditions.index[0]
+    assert first == (20, False) and [*map(type, first)] == [int, bool]
+    assert list(contexts.index) == [(each,) for each in ALCOHOLS[:2]]
 
 
 @pytest.mark.slow

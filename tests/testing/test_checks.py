@@ -60,6 +60,13 @@ class Optimist(RiskMeasure):
         return mean.squeeze(-1) - (weights * (values - mean) ** 2).sum(dim=-1)
 
 
+class Saturated(RiskMeasure):
+    r"""The most of a mean, which a sure gain may leave as it is."""
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        return (weights * values).sum(dim=-1).clamp_max(1.0)
+
+
 class Unnormalised(Environment):
     r"""Weights that do not sum to 1."""
 
@@ -127,6 +134,11 @@ BROKEN: list[tuple[Callable[[], Report], str, str]] = [
         r"Expected a risk that does not fall\. Got \S+ less",
     ),
     (
+        lambda: check_risk_measure(Saturated()),
+        "a_shift_of_the_values_shifts_the_risk",
+        r"Expected the risk before the shift\S*: \S+ Got",
+    ),
+    (
         lambda: check_environment(lambda observed, seeds, n_w: Unnormalised(observed)),
         "weights_are_a_distribution_over_inputs",
         r"Expected a sum of 1: 1\. Got 7",
@@ -168,6 +180,18 @@ def test_what_obeys_them_passes() -> None:
         ),
     )
     assert min(len(each.held) for each in cases) > 6
+
+
+def test_a_model_is_asked_for_one_batch_dimension_unless_it_takes_more() -> None:
+    for options, most in (({}, 1), ({"batch_dims": 0}, 0), ({"batch_dims": 2}, 2)):
+        seen: list[int] = []
+
+        def build(data: Any, seen: list[int] = seen) -> SingleTaskGP:
+            seen.append(data.X.dim() - 2)
+            return SingleTaskGP(data.X, data.means)
+
+        check_model(build, **options)
+        assert max(seen) == most
 
 
 def test_a_law_is_skipped_by_name_with_a_reason() -> None:

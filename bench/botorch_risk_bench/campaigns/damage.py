@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 
 from botorch_risk_bench.campaigns.database import Key, checksum, gaps, is_key
 from botorch_risk_bench.campaigns.description import Block
-from botorch_risk_bench.campaigns.schema import COLUMNS, IS_KEY, NAMED, PRIMARY, count_again
+from botorch_risk_bench.campaigns.schema import (
+    COLUMNS,
+    IS_BLOCK,
+    IS_KEY,
+    NAMED,
+    PRIMARY,
+    count_again,
+)
 from botorch_risk_bench.campaigns.worker import Failure
 
 _CHANGED = "it does not fit its checksum"
@@ -190,7 +197,7 @@ def forget(connection: sqlite3.Connection, found: Survey) -> None:
             _delete(connection, each.table, each.row)
     for block in found.to_play_again:
         for table in ("blocks", "timings", "failures"):
-            connection.execute(f"DELETE FROM {table} WHERE {IS_KEY} AND first_seed = ?", block.key)
+            connection.execute(f"DELETE FROM {table} WHERE {IS_BLOCK}", block.key)
         seeds = block.seeds[0], block.seeds[-1]
         clause = f"{IS_KEY} AND seed BETWEEN ? AND ?"
         connection.execute(f"DELETE FROM rounds WHERE {clause}", (*block.series, *seeds))

@@ -104,7 +104,8 @@ class Series:
         if not isinstance(self.settings, Mapping):
             raise ValueError(f"Expected `settings` by their names. Got {self.settings!r}.")
         counts = self.num_seeds, 1 if self.num_rounds is None else self.num_rounds
-        _check_integers("a series", (*counts, self.first_seed))
+        numbers = ("num_seeds", "first_seed", "num_rounds")
+        _check_integers("a series", **{name: getattr(self, name) for name in numbers})
         if not self.experiments or not self.settings or min(counts) < 1 or self.first_seed < 0:
             raise ValueError(
                 "Expected at least 1 experiment, setting, seed and round, and a first seed of at "
@@ -155,7 +156,7 @@ class Campaign:
         object.__setattr__(self, "series", tuple(self.series))
         object.__setattr__(self, "modules", _as_names("modules", self.modules))
         object.__setattr__(self, "own", _ByValue(self.own))
-        _check_integers("`block_size`", (self.block_size,))
+        _check_integers("a campaign", block_size=self.block_size)
         if not self.series or self.block_size < 1:
             raise ValueError(
                 "Expected at least 1 series and 1 seed in a block. Got "
@@ -402,9 +403,10 @@ def _check_keys(what: str, values: Any, known: Sequence[str]) -> None:
         raise ValueError(f"Expected {what} to have keys of {list(known)}. Got {unknown}.")
 
 
-def _check_integers(what: str, values: Sequence[Any]) -> None:
-    if not all(isinstance(value, int) for value in values):
-        raise ValueError(f"Expected {what} to have whole numbers. Got {list(values)}.")
+def _check_integers(what: str, **values: Any) -> None:
+    for name, value in values.items():
+        if not (value is None and name == "num_rounds") and not isinstance(value, int):
+            raise ValueError(f"Expected {what} to have whole numbers. Got {name}={value!r}.")
 
 
 def _as_names(name: str, values: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from botorch_risk.arguments import check_counts, check_nonnegative, check_positive
+from botorch_risk.arguments import check_counts, check_fields, check_nonnegative, check_positive
 from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.campaigns.database import StoreError, checksum, has_begun
 from botorch_risk_bench.campaigns.description import Block, Campaign, Series, Setting
@@ -65,6 +65,7 @@ class Options:
     progress: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_nonnegative(report_seconds=self.report_seconds)
         if self.memory_limit is not None:
             check_counts(memory_limit=self.memory_limit)

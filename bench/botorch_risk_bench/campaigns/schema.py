@@ -9,6 +9,7 @@ VERSIONS = (1, 2, VERSION)
 KEY = "experiment, strategy, setting"
 IS_KEY = "experiment = ? AND strategy = ? AND setting = ?"
 BLOCK = f"{KEY}, first_seed"
+IS_BLOCK = f"{IS_KEY} AND first_seed = ?"
 COLUMNS = {
     "blocks": f"{BLOCK}, num_seeds, kind, round, state",
     "rounds": f"{KEY}, seed, round, X, Y, objective, recommendation, recommended_objective",

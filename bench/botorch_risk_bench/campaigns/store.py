@@ -51,6 +51,7 @@ from botorch_risk_bench.campaigns.former import read_former
 from botorch_risk_bench.campaigns.schema import (
     BLOCK,
     COLUMNS,
+    IS_BLOCK,
     IS_KEY,
     KEY,
     NAMED,
@@ -212,9 +213,8 @@ class CampaignStore:
 
     def progress(self, block: Block) -> Progress:
         r"""How far a block is."""
-        clause = f"WHERE {IS_KEY} AND first_seed = ?"
-        found = next(self._intact("blocks", clause, *block.key), None)
-        failed = next(self._intact("failures", clause, *block.key), None)
+        found = next(self._intact("blocks", f"WHERE {IS_BLOCK}", *block.key), None)
+        failed = next(self._intact("failures", f"WHERE {IS_BLOCK}", *block.key), None)
         failure = None if failed is None else Failure(*failed[4:7])
         if found is None:
             return Progress(failure=failure)
@@ -245,16 +245,13 @@ class CampaignStore:
 
     def forget_failure(self, block: Block) -> None:
         with transaction(self._connection, self.path):
-            self._connection.execute(
-                f"DELETE FROM failures WHERE {IS_KEY} AND first_seed = ?", block.key
-            )
+            self._connection.execute(f"DELETE FROM failures WHERE {IS_BLOCK}", block.key)
             self._write("tallies", *block.key, self._tally(block)[0], 0)
 
     def survey(self) -> Survey:
         r"""Read all of the store, and find what is damaged or missing in it."""
-        blocks = self.blocks()
         with snapshot(self._connection, self.path):
-            return survey(self._connection, blocks)
+            return survey(self._connection, self.blocks())
 
     def mend(self) -> Survey:
         r"""Delete what is damaged, so that its blocks are played again; what was found."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from botorch.exceptions.errors import InputDataError
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_integers
 from botorch_risk_bench.problems.simulation import SimulatedTestProblem
 
 
@@ -53,6 +53,7 @@ class ClassifierTuning(SimulatedTestProblem, ABC):
             InputDataError: If only one of the table and the labels is given, or they do not match.
         """
         super().__init__(noise_std=noise_std)
+        check_integers(seed=seed)
         self.seed = seed
         self._split = _split(features, labels, seed, self._default_table)
 

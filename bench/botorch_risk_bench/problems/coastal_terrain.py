@@ -50,8 +50,7 @@ class CoastalTerrain(FiniteDomainProblem):
         """
         if half not in get_args(Half):
             raise ValueError(f"Expected `half` to be one of {get_args(Half)}. Got {half=}.")
-        if not 0 <= smoothing < math.inf:
-            raise ValueError(f"Expected a finite `smoothing` >= 0. Got {smoothing=}.")
+        check_nonnegative(smoothing=smoothing)
         longitude, latitude, altitude = _read()
         scale = KM_PER_DEGREE * math.cos(math.radians(latitude.mean()))
         east, north = (longitude - longitude[0]) * scale, (latitude - latitude[0]) * KM_PER_DEGREE

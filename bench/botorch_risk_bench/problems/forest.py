@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_probability
 from botorch_risk.seeding import generators
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
@@ -53,11 +54,7 @@ class StratifiedSplitter:
     validation_fraction: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.validation_fraction < 1.0:
-            raise ValueError(
-                "Expected `validation_fraction` to lie strictly between 0 and 1. "
-                f"Got {self.validation_fraction=}."
-            )
+        check_probability(validation_fraction=self.validation_fraction)
 
     def __call__(self, labels: np.ndarray, seeds: Sequence[int]) -> Iterable[Split]:
         from sklearn.model_selection import train_test_split

@@ -30,6 +30,7 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
     SamplingTerms,
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.arguments import check_flags
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.models.training_data import warn_if_unfitted
 from botorch_risk.posterior.domain import DomainPosterior
@@ -121,6 +122,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         """
         super().__init__(model=posterior.model)
         warn_if_unfitted(posterior.model)
+        check_flags(anticipate=anticipate)
         state.check_domain(posterior)
         self.posterior, self.state = posterior, state
         self.terms = SamplingTerms(noise=noise, levels=levels, cost=cost)

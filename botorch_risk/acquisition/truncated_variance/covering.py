@@ -20,7 +20,7 @@ from botorch_risk.acquisition.truncated_variance.gain import (
 )
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, check_integers
 from botorch_risk.posterior.domain import DomainPosterior
 
 # Values that differ by less than this fraction are ties. At the end of an epoch many candidates
@@ -269,6 +269,7 @@ def top_candidates(
         >>> top_candidates(posterior, 8).sum()
         tensor(8)
     """
+    check_integers(num_candidates=num_candidates)
     mean, deviation = posterior.mean, posterior.variance.sqrt()
     if not 1 <= num_candidates <= mean.shape[-1]:
         raise ValueError(

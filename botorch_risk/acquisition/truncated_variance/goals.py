@@ -4,7 +4,6 @@ A goal says which points confidence bounds rule out or classify, when the search
 how accurate the sets are.
 """
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
@@ -13,6 +12,8 @@ from typing import Any, ClassVar
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
+
+from botorch_risk.arguments import check_finite, check_probability
 
 Sets = tuple[Tensor, Tensor, Tensor]  # unclassified, high, low: batch_shape x |D| each
 
@@ -171,8 +172,7 @@ class LevelSet(LevelSetGoal):
     threshold: float
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.threshold):
-            raise ValueError(f"Expected a finite `threshold`. Got {self.threshold}.")
+        check_finite(threshold=self.threshold)
 
     def level(self, values: Tensor) -> Tensor:
         r"""The threshold, whatever the values are."""
@@ -219,10 +219,8 @@ class RelativeLevelSet(LevelSetGoal):
     baseline: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction < 1:
-            raise ValueError(f"Expected `fraction` in (0, 1). Got {self.fraction}.")
-        if not math.isfinite(self.baseline):
-            raise ValueError(f"Expected a finite `baseline`. Got {self.baseline}.")
+        check_probability(fraction=self.fraction)
+        check_finite(baseline=self.baseline)
 
     def level(self, values: Tensor) -> Tensor:
         r"""The level from the largest value."""

@@ -14,7 +14,7 @@ from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_numbers, check_positive, check_probability
 from botorch_risk.posterior.domain import DomainPosterior
 
 
@@ -41,8 +41,7 @@ class PracticalWidth:
     a: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.a < math.inf:
-            raise ValueError(f"Expected `a` to be finite and > 0. Got {self.a}.")
+        check_positive(a=self.a)
 
     def beta(self, epoch: Tensor, start: Tensor, domain_size: int) -> Tensor:
         r"""The squared width in each replicate's epoch, float64."""
@@ -80,8 +79,8 @@ class GuaranteedWidth:
     min_cost: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise ValueError(f"Expected `delta` in (0, 1). Got {self.delta}.")
+        check_probability(delta=self.delta)
+        check_numbers(min_cost=self.min_cost)
         costs = (*self.epoch_costs, self.min_cost)
         if len(costs) < 2 or not all(0 < cost < math.inf for cost in costs):
             raise ValueError(

@@ -64,5 +64,5 @@ def test_cost_is_that_of_the_paper():
 def test_errors():
     with pytest.raises(ValueError, match="half='north'"):
         CoastalTerrain("north")
-    with pytest.raises(ValueError, match=r"finite `smoothing` >= 0\. Got smoothing=-1"):
+    with pytest.raises(ValueError, match=r"`smoothing` to be finite and >= 0\. Got -1"):
         CoastalTerrain(smoothing=-1.0)

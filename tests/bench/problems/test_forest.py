@@ -134,7 +134,7 @@ def test_refuses_tables_that_do_not_fit():
 
 
 def test_refuses_bad_arguments():
-    with pytest.raises(ValueError, match="Expected `validation_fraction` to lie strictly between"):
+    with pytest.raises(ValueError, match=r"Expected `validation_fraction` in \(0, 1\)"):
         StratifiedSplitter(1.0)
     problem = ForestTuning()
     with pytest.raises(ValueError, match=r"at least two repeats. Got num_repeats=1"):
