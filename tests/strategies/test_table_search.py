@@ -312,9 +312,9 @@ def test_conditions_that_are_all_certain_to_be_best_have_probability_one() -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", [ShareAbove(0.0), Expectation()], ids=str)
 def test_the_probability_to_be_best_holds_at_its_rate(measure: RiskMeasure) -> None:
-    r"""Of 100 tables from the prior, of which a third was read."""
+    r"""To a tenth, of 200 tables from the prior of which a third was read."""
     stated, true = [], []
-    for seed in range(100):
+    for seed in range(200):
         generator = np.random.default_rng(seed)
         rates, own = np.exp(generator.normal(-0.5, 1, 2)), np.exp(generator.normal(np.log(0.1), 1))
         variances = np.exp(generator.normal(np.log(1 / 3), 1, 3))
@@ -331,8 +331,7 @@ def test_the_probability_to_be_best_holds_at_its_rate(measure: RiskMeasure) -> N
         risks = f.mean(axis=1) if isinstance(measure, Expectation) else (f >= 0).mean(axis=1)
         stated.append(best.probability_best)
         true.append(risks[best.condition] >= risks.max() - 1e-9)
-    error = np.sqrt(np.mean(np.array(stated) * (1 - np.array(stated))) / len(stated))
-    assert abs(np.mean(stated) - np.mean(true)) < 3 * error
+    assert abs(np.mean(stated) - np.mean(true)) < 0.1
 
 
 def test_pairs_that_somebody_else_tries_are_pending() -> None:
