@@ -1,6 +1,7 @@
 r"""A sequential strategy: the memory of a loop around one method."""
 
 import reprlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -26,6 +27,10 @@ from botorch_risk.strategies.method import (
     with_rows,
 )
 from botorch_risk.strategies.space import Space, as_data
+
+
+class ReplicateWithoutOutcomesWarning(RuntimeWarning):
+    r"""A replicate has no reading of some outcome, so that NaN is recommended for it."""
 
 
 @final
@@ -219,13 +224,22 @@ class Strategy:
     def recommend(self) -> Tensor:
         r"""Recommend a decision for each replicate, as if the experiment ended now, `R x d_x`.
 
-        NaN for a replicate without any outcome. Methods of several objectives recommend a set of
-        decisions, `R x p x d_x`, NaN where a replicate has fewer than p.
+        NaN for a replicate without any outcome, which a warning names by its seed. Methods of
+        several objectives recommend a set of decisions, `R x p x d_x`, NaN where a replicate has
+        fewer than p.
 
         Raises:
             ValueError: If nothing was observed yet.
         """
         self._check_observed()
+        known = self._history.is_known.tolist()
+        if without := [seed for seed, k in zip(self.seeds, known, strict=True) if not k]:
+            warnings.warn(
+                f"Expected every outcome in every replicate. Got none for seeds={without}, for "
+                "which NaN is recommended.",
+                ReplicateWithoutOutcomesWarning,
+                stacklevel=2,
+            )
         found = [(replicates, self.method.recommend(view)) for replicates, view in self.views]
         bounds = self.space.bounds
         shape = _enclosing_shape([one.shape[1:] for _, one in found]) or bounds.shape[-1:]

@@ -23,6 +23,7 @@ from botorch_risk.tables import (
     fit_table,
     rule_for,
 )
+from botorch_risk.tables.memory import check_memory
 from botorch_risk.tables.report import report_risks
 
 
@@ -364,6 +365,7 @@ def table_search(
     Raises:
         BotorchTensorDimensionError: If weights or allowed pairs do not fit the table.
         InputDataError: If a name is duplicated or a value is missing.
+        UnsupportedError: If the table takes more than 4 GiB, about 5,500 conditions.
         ValueError: If a number or the rule is out of its range.
 
     Example:
@@ -383,6 +385,7 @@ def table_search(
     if not 0 <= noise_share <= 1:
         raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")
     rows, columns = Factors.of(conditions, "conditions"), Factors.of(contexts, "contexts")
+    check_memory(conditions=len(rows), contexts=len(columns))
     environment, measure = parts_of(DiscreteEnvironment(columns.features, weights), risk_measure)
     return TableSearch(
         rows,

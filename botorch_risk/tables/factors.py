@@ -12,6 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
+from botorch_risk.tables.memory import check_memory
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,12 @@ class Factors:
         Raises:
             InputDataError: If there is no row, a name is duplicated or a value is missing.
             TypeError: If they are none of these.
+            UnsupportedError: If they are so many that their distances do not fit into memory.
         """
         if isinstance(rows, Factors):
             return rows
+        if hasattr(rows, "__len__"):
+            check_memory(**{name: len(rows)})  # of the distances alone
         if hasattr(rows, "columns") and hasattr(rows, "index"):
             names = tuple(rows.index)
             columns = [_column_of_frame(rows.iloc[:, i], name) for i in range(rows.shape[1])]
