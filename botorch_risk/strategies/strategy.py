@@ -234,12 +234,9 @@ class Strategy:
         self._check_observed()
         known = self._history.is_known.tolist()
         if without := [seed for seed, k in zip(self.seeds, known, strict=True) if not k]:
-            warnings.warn(
-                f"Expected every outcome in every replicate. Got none for seeds={without}, for "
-                "which NaN is recommended.",
-                ReplicateWithoutOutcomesWarning,
-                stacklevel=2,
-            )
+            got = f"Got none for seeds={without}, for which NaN is recommended."
+            text = f"Expected every outcome in every replicate. {got}"
+            warnings.warn(text, ReplicateWithoutOutcomesWarning, stacklevel=2)
         found = [(replicates, self.method.recommend(view)) for replicates, view in self.views]
         bounds = self.space.bounds
         shape = _enclosing_shape([one.shape[1:] for _, one in found]) or bounds.shape[-1:]
