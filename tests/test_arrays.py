@@ -23,6 +23,7 @@ from botorch_risk.environments import (
     KernelDensityEnvironment,
 )
 from botorch_risk.fit import fit_exact_gp
+from botorch_risk.level_sets import RiskStraddle
 from botorch_risk.models import RepeatedOutcomes
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
@@ -150,6 +151,13 @@ def test_what_is_no_number_is_refused_by_its_name(number: Any) -> None:
     for check in (check_finite, check_positive):
         with pytest.raises(TypeError, match=r"Expected `threshold` to be a number. Got"):
             check(threshold=number)
+
+
+def test_numbers_are_not_rounded_to_float32() -> None:
+    X = torch.linspace(0, 1, 18, dtype=torch.double).reshape(9, 2)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
+    straddle = RiskStraddle(model, DiscreteEnvironment(X[:4, :1]), Expectation(), threshold=0.3)
+    assert straddle.threshold.item() == 0.3
 
 
 def of_measure(case: RiskMeasureCase) -> dict[str, tuple[Any, ...]]:
