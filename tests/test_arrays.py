@@ -162,6 +162,13 @@ def test_what_is_no_number_is_refused_by_its_name(number: Any) -> None:
             check(threshold=number)
 
 
+def test_numbers_are_not_rounded_to_float32() -> None:
+    X = torch.linspace(0, 1, 18, dtype=torch.double).reshape(9, 2)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
+    straddle = RiskStraddle(model, DiscreteEnvironment(X[:4, :1]), Expectation(), threshold=0.3)
+    assert straddle.threshold.item() == 0.3
+
+
 def of_measure(case: RiskMeasureCase) -> dict[str, tuple[Any, ...]]:
     r"""What a measure is asked: methods with their arguments."""
     values, weights, points = case.draw(2)

@@ -1,5 +1,6 @@
 r"""A sequential strategy: the memory of a loop around one method."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -26,6 +27,10 @@ from botorch_risk.strategies.method import (
 )
 from botorch_risk.strategies.space import Space, as_data
 from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
+
+
+class ReplicateWithoutOutcomesWarning(RuntimeWarning):
+    r"""A replicate has no reading of some outcome, so that NaN is recommended for it."""
 
 
 @final
@@ -220,13 +225,19 @@ class Strategy:
     def recommend(self) -> Tensor:
         r"""Recommend a decision for each replicate, as if the experiment ended now, `R x d_x`.
 
-        NaN for a replicate without any outcome. Methods of several objectives recommend a set of
-        decisions, `R x p x d_x`, NaN where a replicate has fewer than p.
+        NaN for a replicate without any outcome, which a warning names by its seed. Methods of
+        several objectives recommend a set of decisions, `R x p x d_x`, NaN where a replicate has
+        fewer than p.
 
         Raises:
             ValueError: If nothing was observed yet.
         """
         self._check_observed()
+        known = self._history.is_known.tolist()
+        if without := [seed for seed, k in zip(self.seeds, known, strict=True) if not k]:
+            got = f"Got none for seeds={without}, for which NaN is recommended."
+            text = f"Expected every outcome in every replicate. {got}"
+            warnings.warn(text, ReplicateWithoutOutcomesWarning, stacklevel=2)
         found = [(replicates, self.method.recommend(view)) for replicates, view in self.views]
         bounds = self.space.bounds
         shape = _enclosing_shape([one.shape[1:] for _, one in found]) or bounds.shape[-1:]

@@ -30,6 +30,7 @@ from botorch_risk.tables import (
     fit_table,
     rule_for,
 )
+from botorch_risk.tables.memory import check_memory
 from botorch_risk.tables.report import report_risks
 from botorch_risk.tables.rules import check_rule
 
@@ -427,7 +428,8 @@ def table_search(
     Raises:
         BotorchTensorDimensionError: If weights or allowed pairs do not fit the table.
         InputDataError: If a name is duplicated or a value is missing.
-        UnsupportedError: If the rule does not support the risk.
+        UnsupportedError: If the rule does not support the risk, or the table takes more than 4 GiB,
+            about 5,500 conditions.
         ValueError: If a number or the rule is out of its range.
 
     Example:
@@ -448,6 +450,7 @@ def table_search(
         raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")
     rows, columns = Factors.of(conditions, "conditions"), Factors.of(contexts, "contexts")
     shares = in_order("weights", weights, columns.names)
+    check_memory(conditions=len(rows), contexts=len(columns))
     environment, measure = parts_of(DiscreteEnvironment(columns.features, shares), risk_measure)
     rule = rule_for(measure) if rule is None else rule
     check_rule(rule, measure)

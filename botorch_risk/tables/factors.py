@@ -14,6 +14,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, in_order
+from botorch_risk.tables.memory import check_memory
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,12 @@ class Factors:
             InputDataError: If there is no row, a name is duplicated, a value is missing, or a
                 column has dates or complex numbers.
             TypeError: If they are none of these.
+            UnsupportedError: If they are so many that their distances do not fit into memory.
         """
         if isinstance(rows, Factors):
             return rows
+        if hasattr(rows, "__len__"):
+            check_memory(**{name: len(rows)})  # of the distances alone
         if hasattr(rows, "columns") and hasattr(rows, "index"):
             names = tuple(rows.index)
             columns = [_column_of_frame(rows.iloc[:, i], name) for i in range(rows.shape[1])]

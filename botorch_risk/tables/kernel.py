@@ -28,6 +28,7 @@ from botorch_risk.arguments import as_floating, as_tensor, check_numbers
 from botorch_risk.matrices import inverse_of_factored
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.tables.factors import Factors
+from botorch_risk.tables.memory import check_memory
 
 # Normal priors of the logarithms, for standardised outcomes, and their bounds.
 _LOCATION = {"rates": -0.5, "variances": math.log(1 / 3), "own": math.log(0.1)}
@@ -72,6 +73,7 @@ class TableReadings:
                 "Expected `pairs` and `Y` to have one shape `R x n`. "
                 f"Got {tuple(pairs.shape)} and {tuple(Y.shape)}."
             )
+        check_memory(conditions=len(self.conditions), contexts=len(self.contexts))
         number = len(self.conditions) * len(self.contexts)
         exist = (pairs >= 0) & (pairs < number)
         if pairs.is_floating_point() or not bool((exist & Y.isfinite()).all()):

@@ -91,6 +91,19 @@ def test_fixed_features_and_open_bounds() -> None:
     assert not learnt.any() and not starts.any()  # the caller's starts stay as they are
 
 
+def test_numbers_keep_all_their_digits() -> None:
+    r"""A fixed feature, and bounds given as numbers; in float32 both lie outside the box."""
+    X = torch.rand(12, 2, dtype=torch.double)
+    acqf = UpperConfidenceBound(SingleTaskGP(X, X.sum(dim=-1, keepdim=True)), 4.0)
+    starts = torch.rand(3, 1, 2, dtype=torch.double)
+    found, _ = gen_candidates_quasi_newton(starts, acqf, 0.0, 1.0, fixed_features={0: 0.3})
+    assert found[..., 0].tolist() == [[0.3]] * 3
+    found, _ = gen_candidates_quasi_newton(starts, acqf, 0.01, 0.7)
+    assert found.max() == 0.7  # the sum is largest in a corner
+    found, _ = gen_candidates_quasi_newton(starts, acqf, [0.01, 0.2], [0.7, 0.9])  # type: ignore[arg-type]
+    assert found.flatten(0, 1).amax(dim=0).tolist() == pytest.approx([0.7, 0.9], abs=1e-15)
+
+
 def test_ends_at_a_bound_do_not_pass_it_by_rounding() -> None:
     stream = torch.Generator().manual_seed(0)
     lower = -torch.rand(60, dtype=torch.float64, generator=stream)
