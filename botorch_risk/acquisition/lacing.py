@@ -235,8 +235,8 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
 
     The smallest one of all rounds bounds the regret of the best decision so far. For any other
     decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with `best`
-    the maximiser of `acqf`. The probability follows from `beta`: see `bayesian_beta`. Pending
-    decisions do not count, as nothing is known about them yet.
+    the maximiser of `acqf`. The probability follows from `beta`: see `bayesian_beta` and
+    `rkhs_beta`. Pending decisions do not count, as nothing is known about them yet.
 
     Args:
         acqf: The bound that chose the decisions, and values for them.

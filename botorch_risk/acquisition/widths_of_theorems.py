@@ -52,7 +52,7 @@ def heteroscedastic_beta(
         >>> heteroscedastic_beta(0.5, rkhs_norm=1.0, delta=0.1)
         tensor(11.3402, dtype=torch.float64)
     """
-    gain = _checked_information(information)
+    gain = _checked_information("information", information)
     check_probability(delta=delta)
     check_nonnegative(rkhs_norm=rkhs_norm)
     return ((2 * (gain - math.log(delta))).sqrt() + rkhs_norm).square()  # Eq. (8)
@@ -84,7 +84,7 @@ def rkhs_beta(
         >>> rkhs_beta(0.0, noise_variance=0.5, rkhs_norm=1.0, delta=0.5)
         tensor(5.2956, dtype=torch.float64)
     """
-    gain = _checked_information(information_gain)
+    gain = _checked_information("information_gain", information_gain)
     check_probability(delta=delta)
     check_nonnegative(noise_variance=noise_variance, rkhs_norm=rkhs_norm)
     width = rkhs_norm + (2 * noise_variance * (gain + 1 - math.log(delta))).sqrt()  # Lemma 1
@@ -248,7 +248,7 @@ def information_gain(
         )
     if not covariance.isfinite().all():
         raise InputDataError("Expected a finite `covariance`. Got an entry that is not.")
-    noise = torch.as_tensor(noise_variance).to(covariance)
+    noise = as_floating(noise_variance, "noise_variance").to(covariance)
     try:
         noise = noise.expand(covariance.shape[:-1])
     except RuntimeError as error:
@@ -271,7 +271,7 @@ def information_gain(
     return torch.stack(gains, dim=-1)
 
 
-def _checked_information(information: float | Tensor) -> Tensor:
-    gain = torch.as_tensor(information, dtype=torch.double)
-    check_nonnegative(information=gain.min().item())
+def _checked_information(name: str, information: float | Tensor) -> Tensor:
+    gain = as_floating(information, name).double()
+    check_nonnegative(**{name: gain.min().item()})
     return gain

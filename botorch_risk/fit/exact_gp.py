@@ -31,7 +31,7 @@ from botorch_risk.fit.starts import (
 from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import as_seeds
 from botorch_risk.steady import sent, steady
 
 # No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
@@ -257,8 +257,7 @@ def _fit_parts(
 ) -> FitResult:
     r"""Fit the parts that were read from a model, and write its hyperparameters."""
     objective = MarginalLikelihoodObjective(parts, observed)
-    generators = _generators(parts, num_restarts, seeds)
-    starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
+    starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, seeds)
 
     def begun(chosen: ndarray) -> Starts:
         if observed is not None:  # the rows that count are not the same in all replicates
@@ -343,17 +342,6 @@ def _mask(parts: ExactGPParts, observed: Tensor | None) -> Tensor | None:
             f"Got {observed.dtype=}, {observed.shape=}."
         )
     return observed.reshape(parts.Y.shape).to(parts.Y.device)
-
-
-def _generators(
-    parts: ExactGPParts, num_restarts: int, seeds: int | Sequence[int] | None
-) -> list[np.random.Generator]:
-    if num_restarts == 0:
-        return []
-    if seeds is None:
-        raise ValueError(f"Expected `seeds` to draw restarts from. Got {num_restarts=}, {seeds=}.")
-    listed = as_seeds(seeds, parts.batch_shape.numel())
-    return [np.random.default_rng(derive_seed(seed, "restarts of a fit")) for seed in listed]
 
 
 def _collect(

@@ -16,6 +16,7 @@ from botorch_risk.fit.parameters import natural_rows
 from botorch_risk.fit.priors import draw
 from botorch_risk.fit.results import Optimum
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
+from botorch_risk.seeding import as_seeds, derive_seed
 
 # From the start of the fit to the second one: a function that moves faster and is known better.
 # Of the data that a loop collects this start often finds the better of two explanations.
@@ -102,13 +103,17 @@ def make_starts(
     batch_shape: Size,
     rougher: Mapping[str, float] | None,
     num_restarts: int,
-    generators: Sequence[Generator],
+    seeds: int | Sequence[int] | None,
 ) -> Starts:
     r"""Collect the model's own values, a rough start and draws; more for raw targets.
 
     `rougher` has the factors that make a second start from the first, by hyperparameter; None for
     no second start.
+
+    Raises:
+        ValueError: If restarts are to be drawn without a seed for each replicate.
     """
+    generators = _generators(batch_shape, num_restarts, seeds)
     moved = objective.moved
     own = objective.transform(natural_rows(moved))
     blocks = [own]
@@ -126,6 +131,17 @@ def make_starts(
     rows = [len(every) + k * len(own) + far for k in range(len(scaled))]
     every_row = np.concatenate([np.arange(len(every)), *rows])
     return Starts(np.concatenate([every, *scaled]), every_row, len(own))
+
+
+def _generators(
+    batch_shape: Size, num_restarts: int, seeds: int | Sequence[int] | None
+) -> list[Generator]:
+    if num_restarts == 0:
+        return []
+    if seeds is None:
+        raise ValueError(f"Expected `seeds` to draw restarts from. Got {num_restarts=}, {seeds=}.")
+    listed = as_seeds(seeds, batch_shape.numel())
+    return [np.random.default_rng(derive_seed(seed, "restarts of a fit")) for seed in listed]
 
 
 def _in_units_of_targets(

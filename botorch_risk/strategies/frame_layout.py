@@ -181,18 +181,18 @@ class FrameLayout:
         if isinstance(value, HypervolumeImprovement):
             point = self._signed("reference_point", value.reference_point)
             return replace(value, reference_point=(*point, *value.reference_point[len(signs) :]))
-        if isinstance(value, RiskConstraint | NoisyChanceConstraint):
+        parts, is_limit = {name: value}, isinstance(value, RiskConstraint | NoisyChanceConstraint)
+        if is_limit:
             if signs[value.outcome : value.outcome + 1] != [-1.0]:
                 return value
             parts = {**vars(value), "threshold": None}
-            value = replace(value, threshold=-value.threshold, at_most=not value.at_most)
-        else:
-            parts = {name: value}
         if (found := _threshold_in(parts)) is not None:
             raise UnsupportedError(
                 f"Expected an outcome that is not minimised for {found}, whose sign is that of "
                 f"the strategy. Got {minimized[0]!r}: tell its negative."
             )
+        if is_limit:
+            return replace(value, threshold=-value.threshold, at_most=not value.at_most)
         return value
 
     def _with_contexts(

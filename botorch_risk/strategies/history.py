@@ -3,6 +3,7 @@ r"""The record of a loop's points and outcomes, and the part that a method sees.
 from __future__ import annotations
 
 import reprlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -251,3 +252,19 @@ def _with_repeats(Y: Tensor, num_repeats: int) -> Tensor:
     r"""Outcomes `R x n x k x m`, padded with NaN to more repeats."""
     missing = Y.new_full((*Y.shape[:-2], num_repeats - Y.shape[-2], Y.shape[-1]), torch.nan)
     return torch.cat([Y, missing], dim=-2)
+
+
+class ReplicateWithoutOutcomesWarning(RuntimeWarning):
+    r"""A replicate has no reading of some outcome, so that NaN is recommended for it."""
+
+
+def warn_of_replicates_without_outcomes(history: History) -> None:
+    r"""Name the seeds of replicates for which NaN is recommended."""
+    pairs = zip(history.seeds, history.is_known.tolist(), strict=True)
+    if without := [seed for seed, is_known in pairs if not is_known]:
+        warnings.warn(
+            "Expected every outcome in every replicate. "
+            f"Got none for seeds={without}, for which NaN is recommended.",
+            ReplicateWithoutOutcomesWarning,
+            stacklevel=3,
+        )

@@ -53,7 +53,7 @@ class SingleExperiment:
         >>> experiment = SingleExperiment(strategy)
         >>> X = experiment.ask().repeat(2, 1)  # two readings of each of four points
         >>> _ = experiment.tell(X, (3 * X.squeeze(-1)).sin() + 0.1 * torch.randn(8).double())
-        >>> experiment.tell(X[:1], torch.tensor([0.3]))  # a third reading of the first one
+        >>> _ = experiment.tell(X[:1], torch.tensor([0.3]))  # a third reading of the first one
         >>> experiment.ask().shape, experiment.recommend().shape
         (torch.Size([1, 1]), torch.Size([1]))
     """

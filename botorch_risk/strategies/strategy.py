@@ -1,6 +1,5 @@
 r"""A sequential strategy: the memory of a loop around one method."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -15,7 +14,7 @@ from botorch_risk.steady import sent
 from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.history import History
+from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
 from botorch_risk.strategies.method import (
     Classification,
     Method,
@@ -27,10 +26,6 @@ from botorch_risk.strategies.method import (
 )
 from botorch_risk.strategies.space import Space, as_data
 from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
-
-
-class ReplicateWithoutOutcomesWarning(RuntimeWarning):
-    r"""A replicate has no reading of some outcome, so that NaN is recommended for it."""
 
 
 @final
@@ -233,11 +228,7 @@ class Strategy:
             ValueError: If nothing was observed yet.
         """
         self._check_observed()
-        known = self._history.is_known.tolist()
-        if without := [seed for seed, k in zip(self.seeds, known, strict=True) if not k]:
-            got = f"Got none for seeds={without}, for which NaN is recommended."
-            text = f"Expected every outcome in every replicate. {got}"
-            warnings.warn(text, ReplicateWithoutOutcomesWarning, stacklevel=2)
+        warn_of_replicates_without_outcomes(self._history)
         found = [(replicates, self.method.recommend(view)) for replicates, view in self.views]
         bounds = self.space.bounds
         shape = _enclosing_shape([one.shape[1:] for _, one in found]) or bounds.shape[-1:]

@@ -31,9 +31,8 @@ def starts(scale: list[float], num_restarts: int = 0) -> Starts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputDataWarning)  # raw outcomes, on purpose
         model = SingleTaskGP(X, Y, outcome_transform=None).train()
-    generators = [np.random.default_rng(seed) for seed in range(len(scale))]
     loss = MarginalLikelihoodObjective(read_exact_gp(model))
-    return make_starts(loss, X.shape[:-2], ROUGHER, num_restarts, generators)
+    return make_starts(loss, X.shape[:-2], ROUGHER, num_restarts, seeds=range(len(scale)))
 
 
 def test_the_rough_start_moves_faster_and_is_known_better() -> None:

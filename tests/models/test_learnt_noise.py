@@ -205,7 +205,7 @@ def test_spread_refuses_single_readings():
 
 def test_bad_choices():
     X, Y = repeats()
-    with pytest.raises(ValueError, match=r"`noise_evidence` 'readings' or 'spread'\. Got 'all'"):
+    with pytest.raises(ValueError, match=r"`noise_evidence` to be one of .*Got 'all'"):
         MeanVarianceGP(X, Y, noise_evidence="all")
     with pytest.raises(UnsupportedError, match="Expected the log link"):
         MeanVarianceGP(X, Y, noise_evidence="readings", variance_link="identity")
@@ -223,11 +223,11 @@ def test_the_default_evidence():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"variance_link": "sqrt"}, "`variance_link` in .*'sqrt'"),
+        ({"variance_link": "sqrt"}, "`variance_link` to be one of .*'sqrt'"),
         ({"sample_variance_noise": "bound"}, "no `sample_variance_noise` with the log link"),
         (
             {"variance_link": "identity", "sample_variance_noise": "other"},
-            "`sample_variance_noise` in .*'other'",
+            "`sample_variance_noise` to be one of .*'other'",
         ),
         (
             {"variance_link": "identity", "sample_variance_noise": "bound"},

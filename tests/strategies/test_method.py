@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.strategies import Box, Method, State, Strategy, View
+from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
 
 BOUNDS = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 
@@ -104,6 +105,7 @@ def test_random_points_where_nothing_is_known() -> None:
     assert asked[:2].flatten().tolist() == [0.02, 0.02]
     assert 0 <= asked[2].item() <= 1
     assert torch.equal(strategy.ask(), asked)
-    recommended = strategy.recommend()
+    with pytest.warns(ReplicateWithoutOutcomesWarning, match=r"seeds=\[7\]"):
+        recommended = strategy.recommend()
     assert recommended[2].isnan().all() and recommended[:2].isfinite().all()
     assert strategy.state["rounds"].tolist() == [1, 1, 1]  # it paid for them all the same

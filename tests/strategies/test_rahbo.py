@@ -13,7 +13,7 @@ from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies import rahbo, rahbo_us, risk_averse_kg
-from botorch_risk.strategies.strategy import ReplicateWithoutOutcomesWarning
+from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
 from tests.contracts import correlation_of
 from tests.strategies.cases import NUM_REPEATS, PROBLEM, of_mean_and_variance
 from tests.strategies.loops import evaluate, play

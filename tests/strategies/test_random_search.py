@@ -6,6 +6,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.strategies import Strategy, random_search
+from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
 
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 1.0]], dtype=torch.double)
 NAN = torch.nan
@@ -55,7 +56,8 @@ def test_recommends_by_mean_minus_weighted_sample_variance() -> None:
 def test_passes_over_points_with_too_few_repeats() -> None:
     assert observed([[NAN, NAN], [1.0, 1.0], [9.0, NAN]], risk_aversion=1.0) == 1
     assert observed([[NAN, NAN], [1.0, 1.0], [9.0, NAN]]) == 2
-    assert observed([[NAN, NAN], [NAN, NAN]], risk_aversion=1.0).isnan()
+    with pytest.warns(ReplicateWithoutOutcomesWarning, match=r"seeds=\[0\]"):
+        assert observed([[NAN, NAN], [NAN, NAN]], risk_aversion=1.0).isnan()
     assert observed([[NAN, NAN], [1.0, NAN], [9.0, NAN]], risk_aversion=1.0) == 1
 
 

@@ -33,7 +33,7 @@ from botorch_risk.strategies import (
     table_search,
     v_ucb,
 )
-from botorch_risk.strategies.strategy import ReplicateWithoutOutcomesWarning
+from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
 from botorch_risk.test_functions import ChanceConstrainedGramacy, ValueAtRiskBranin
 
 PROBLEM = ChanceConstrainedGramacy(noise_std=0.02, constraint_noise_std=0.02)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.strategies import Strategy, rahbo, truvar
-from botorch_risk.strategies.strategy import ReplicateWithoutOutcomesWarning
+from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
 from tests.strategies.cases import DOMAIN, NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase
 from tests.strategies.loops import (
     SEEDS,
