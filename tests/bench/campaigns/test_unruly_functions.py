@@ -158,15 +158,20 @@ def test_an_interruption_ends_all_with_one_line(tmp_path: Path) -> None:
         '{"name": "s", "modules": ["sleeping.py"], "series": '
         '[{"experiments": "sleeps", "num_seeds": 2}]}'
     )
-    process = subprocess.Popen(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'bench'}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    # A shell ignores Ctrl-C in what it runs in the background, and so would what is started here.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'bench'}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert until((tmp_path / "begun").exists)
     workers = [each.pid for each in psutil.Process(process.pid).children(recursive=True)]
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends Ctrl-C
