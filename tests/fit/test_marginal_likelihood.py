@@ -212,8 +212,7 @@ def test_gradient_equals_differences() -> None:
 
 def test_any_selection_of_rows_in_any_chunks_gives_the_same() -> None:
     loss = objective()
-    generators = [np.random.default_rng(seed) for seed in range(3)]
-    theta = make_starts(loss, torch.Size([3]), ROUGHER, 1, generators).theta
+    theta = make_starts(loss, torch.Size([3]), ROUGHER, 1, seeds=range(3)).theta
     assert theta.shape == (9, 3)  # the constant is no parameter
     value, gradient = loss(theta, np.arange(9))
     some = np.array([1, 4, 5, 8])
