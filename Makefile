@@ -32,7 +32,7 @@ $(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt
 demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse (about a minute)
 	$(BIN)/python -m botorch_risk_bench.reports.demo $(ARGS)
 
-test: $(VENV)/.dev  ## everything but the tests marked slow (about ten minutes on 2 cores)
+test: $(VENV)/.dev  ## everything but the tests marked slow (about thirteen minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)
 
 two-trees: $(VENV)/.dev  ## what the code of BEFORE=main~1 and this code decide from the same histories

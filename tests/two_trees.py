@@ -4,8 +4,8 @@ r"""Compare what the code before a change and the code after it decide from the 
     make two-trees BEFORE=main~1
 
 BEFORE and AFTER are checkouts, or commits of this one; AFTER is this checkout by default. On one
-machine, with one thread, the code before plays every case of `tests/strategies/cases.py`. The code
-after is told the same histories, and so is the code before once more. In each round
+machine, with one thread, the code before plays every case of `tests/strategies/cases.py`, and the
+code after is told the same histories. In each round
 
 - the points asked for agree to 1e-6 of the range of their column, or every maximisation that ended
   elsewhere found the same acquisition value to 1e-9;
@@ -315,7 +315,9 @@ def compare_trees(before: Path, after: Path, only: Sequence[str], rounds: int) -
         for line in verdict.differences[:3]:
             print(f"           {line}")
     print(f"{len(expected) - total} of {len(expected)} agree")
-    return agree and bool(expected)
+    if unknown := sorted(set(only) - set(expected)):
+        print(f"Expected cases of the code before. Got {', '.join(unknown)}.")
+    return agree and bool(expected) and not unknown
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

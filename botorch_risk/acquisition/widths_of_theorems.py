@@ -108,7 +108,7 @@ def learnt_context_beta(
         d_x: The number of decision variables, >= 1.
         side_length: r, > 0.
         slope_factor: a, > 0.
-        slope_scale: b, > 0, in units of the outcome over those of r.
+        slope_scale: b, > 0, in units of the outcome per unit of r.
 
     Raises:
         ValueError: If a number is out of its range.
@@ -154,7 +154,7 @@ def random_exploration_beta(
         side_length: r, > 0.
         slope_factor: a_t, > `delta / (4 d)`: the outer constant of
             `P(sup |df / dx_i| > L) <= a_t exp(-(L / b_t)^2)`.
-        slope_scale: b_t, > 0, in units of the outcome over those of r.
+        slope_scale: b_t, > 0, in units of the outcome per unit of r.
         delta: Probability, in (0, 1).
 
     Raises:

@@ -67,7 +67,7 @@ class RiskConstraint:
         environment: What a decision may meet. For an outcome that depends on the decision alone:
             `InputPerturbation` with one perturbation, 0.
         risk_measure: Reduces the outcomes; larger is better.
-        threshold: In units of the measure, for most that of the outcome.
+        threshold: In units of the measure: for most measures, the unit of the outcome.
         outcome: The index of the outcome in the model.
         at_most: Whether small outcomes are good. The measure is then taken of the negative outcome,
             so `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth. It has to be in the
@@ -75,7 +75,7 @@ class RiskConstraint:
 
     Raises:
         TypeError: If a part is not an environment or a measure.
-        UnsupportedError: If `at_most` is asked of a measure in another unit.
+        UnsupportedError: If `at_most` is given with a measure in another unit.
         ValueError: If the threshold is not finite or the outcome negative.
 
     Example:

@@ -14,11 +14,11 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_tensor, check_counts, check_flags, check_nonnegative
+from botorch_risk.fit.fast_inputs import Ends, try_fast_inputs
 from botorch_risk.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
-from botorch_risk.fit.rivals import Ends, try_fast_inputs
 from botorch_risk.fit.starts import (
     ROUGHER,
     FitObjective,
@@ -93,9 +93,9 @@ def fit_exact_gp(
 
     On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
     intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
-    fit with `observed` starts on all points. No fit ends below the model's current values. From 300
-    points on, a fit tries for each input whether noise at its end is fast variation along this
-    input.
+    fit with `observed` starts on all points. Without `previous`, no fit ends below the model's
+    current values, and from 300 points on, a fit tries for each input whether the noise at its end
+    is fast variation along this input.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -269,7 +269,7 @@ def _fit_parts(
     def revise(minima: Minima, rows: ndarray) -> tuple[Minima, ndarray]:
         ends = Ends(objective, minima, rows, lambda x: minimize(objective, x, options))
         own = starts.own
-        if sizes_of_first_fits(parts.X):  # the own start has not been tried on all points
+        if observed is None and sizes_of_first_fits(parts.X):  # not yet tried on all points
             ends.extended(own.theta[:, None], own.rows)
         try_fast_inputs(ends)
         return ends.minima, ends.rows

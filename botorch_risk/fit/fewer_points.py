@@ -33,9 +33,9 @@ SAME = 0.1
 # How much larger a noise may be than the variance between neighbours, whose standard error is 6 %
 # with 800 points.
 DOUBTFUL = 1.1
-# A noise whose logarithm is this near its lower bound is as good as 0. On few points it often is
-# where all points have more: repeats and close neighbours, which tell the noise, are rare in a
-# part. An ascent on all points does not leave such an end, since little noise makes steep walls.
+# A noise whose logarithm is this near its lower bound is as good as 0. Few points often end there
+# although all points have noise: few of them are close neighbours, which tell the noise. From such
+# an end an ascent on the portfolio's 1,024 back-tests did not come back.
 NO_NOISE = math.log(10.0)
 # Rows of a matrix of distances.
 _ROWS = 64
@@ -131,7 +131,7 @@ def distinct(starts: Starts, minima: Minima) -> Starts:
 def with_noise_of_the_start(
     objective: MarginalLikelihoodObjective, starts: Starts, first: Starts
 ) -> Starts | None:
-    r"""Copies of the starts without noise, with the noise of the first start; None if none is."""
+    r"""Copies of those starts that have no noise, with the noise of the first start; or None."""
     lower, _ = objective.bounds(starts.rows)  # minus infinity where there is no bound
     for one, slice_ in zip(objective.moved, objective.slices, strict=True):
         if one.name == "noise":

@@ -228,9 +228,8 @@ def fit_pseudo_data(
         (3, 'closed form')
     """
     require_gradients("fit_pseudo_data")
-    drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
-
     check_flags(rough_start=rough_start)
+    drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
 
     def read_data(parts: ExactGPParts) -> tuple[ExactGPParts, Tensor | None]:
         with _coefficients_kept(model):

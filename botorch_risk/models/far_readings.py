@@ -1,6 +1,7 @@
 r"""Readings absurdly far from all others, such as -9999 for a failure."""
 
 import warnings
+from collections.abc import Sequence
 
 import torch
 from botorch.exceptions.errors import InputDataError
@@ -36,6 +37,13 @@ def ratios_to_others(readings: Tensor) -> Tensor:
     scale = ordered.gather(-1, (2 * count // 3 - 1).clamp_min(0))
     known = (count >= _FEWEST) & (scale > 0) & away.isfinite()
     return torch.where(known, away / scale, 0.0).reshape(readings.shape)
+
+
+def far_positions(readings: Sequence[float]) -> list[int]:
+    r"""The positions of the readings in a list, NaN where missing, that are `FAR` off."""
+    table = torch.tensor(readings, dtype=torch.double).unsqueeze(-1)
+    positions: list[int] = (ratios_to_others(table).flatten() > FAR).nonzero().flatten().tolist()
+    return positions
 
 
 def check_far_readings(readings: Tensor, origin: Tensor, num_columns: int) -> None:

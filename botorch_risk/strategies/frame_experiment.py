@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, in_order
 from botorch_risk.extras import require_extra
-from botorch_risk.models.far_readings import FAR, ratios_to_others
+from botorch_risk.models.far_readings import FAR, far_positions
 from botorch_risk.strategies.arguments import describe, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.frame_layout import Direction, FrameLayout
@@ -353,9 +353,7 @@ class FrameExperiment:
     def _far_rows(self) -> set[tuple[str, int]]:
         data, found = self.data, set()
         for name in self._layout.signs:
-            read = torch.tensor(numbers_of(data, name), dtype=torch.double).unsqueeze(-1)
-            far = (ratios_to_others(read).flatten() > FAR).nonzero().flatten()
-            found |= {(name, row) for row in far.tolist()}
+            found |= {(name, row) for row in far_positions(numbers_of(data, name))}
         return found
 
     def _check_rows(self, rows: Any, joined: Any) -> None:

@@ -149,7 +149,7 @@ class FrameLayout:
         return made
 
     def _check_environment(self, environment: Any) -> None:
-        r"""Raise a `ValueError` unless each listed value of W is that of a named context."""
+        r"""Raise a `ValueError` unless each listed value of W has a named context."""
         if not isinstance(environment, DiscreteEnvironment):
             return
         for each, column in zip(self.contexts, environment.points.unbind(dim=-1), strict=False):

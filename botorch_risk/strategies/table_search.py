@@ -15,7 +15,7 @@ from torch import Tensor
 from botorch_risk.arguments import as_floating, check_arguments, check_counts, in_order
 from botorch_risk.environments import DiscreteEnvironment, Environment
 from botorch_risk.models.botorch_parts import parts_of
-from botorch_risk.models.far_readings import FAR, ratios_to_others
+from botorch_risk.models.far_readings import FAR, far_positions
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.arguments import describe, difference
@@ -200,9 +200,7 @@ class TableSearch:
     def _far_outcomes(self) -> set[tuple[int, float]]:
         r"""Pairs with an outcome that is absurdly far from all others, such as -9999."""
         told = [(pair, y) for pair, each in self._outcomes.items() for y in each]
-        read = torch.tensor([y for _, y in told], dtype=torch.double).unsqueeze(-1)
-        far = (ratios_to_others(read).flatten() > FAR).nonzero().flatten()
-        return {told[index] for index in far.tolist()}
+        return {told[index] for index in far_positions([y for _, y in told])}
 
     def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         r"""Mark pairs as pending that somebody else chose and is trying.

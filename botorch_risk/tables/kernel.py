@@ -108,10 +108,10 @@ class TableReadings:
         return mean, spread.where(spread > resolution, 1.0)
 
     def averaged(self) -> TableReadings:
-        r"""The readings of one replicate, those of a pair as their mean.
+        r"""The readings of one replicate, with the mean for each pair.
 
         Nothing is lost: for noise that is equal and independent, means, counts and scatter say as
-        much as the readings. The time is that of one reading per pair.
+        much as the readings. It is as fast as one reading per pair.
         """
         pairs, group, counts = self.pairs[0].unique(return_inverse=True, return_counts=True)
         means = self.Y.new_zeros(len(pairs)).index_add(0, group, self.Y[0]) / counts

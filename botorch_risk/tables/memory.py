@@ -1,4 +1,4 @@
-r"""The memory that a table takes, said before anything is computed."""
+r"""The memory that a table needs, estimated before anything is computed."""
 
 from botorch.exceptions.errors import UnsupportedError
 
@@ -13,7 +13,7 @@ def check_memory(**sizes: int) -> None:
     r"""Raise UnsupportedError unless the matrices of a table take at most `MEMORY_LIMIT` GiB.
 
     Args:
-        sizes: The number of conditions and then that of contexts, or one of the two.
+        sizes: The number of conditions and then the number of contexts, or one of the two.
     """
     first, *others = sizes.values()
     entries = _MATRICES * (first**2 + sum(each**2 for each in others))

@@ -283,10 +283,11 @@ def _largest_at_random(score: Tensor, generators: Sequence[Generator]) -> Tensor
 
 
 def _up_to_rounding(values: Tensor) -> Tensor:
-    r"""Values that differ by rounding only are made equal, as `is_largest` takes them to be."""
-    spread = values.amax(dim=-1, keepdim=True) - values.amin(dim=-1, keepdim=True)
-    step = 1e-9 * spread.where(spread > 0, 1.0)
-    return (values / step).round() * step
+    r"""Round values to steps within which `is_largest` calls them equal."""
+    high, low = values.amax(dim=-1, keepdim=True), values.amin(dim=-1, keepdim=True)
+    magnitude = torch.maximum(high.abs(), low.abs())
+    step = 1e-9 * (high - low) + 64 * torch.finfo(values.dtype).eps * magnitude
+    return (values / step.where(step > 0, 1.0)).round() * step
 
 
 def _of_each(values: Tensor, x: Tensor) -> Tensor:

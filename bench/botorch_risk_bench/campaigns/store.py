@@ -305,9 +305,7 @@ class CampaignStore:
 
     def _tally(self, block: Block) -> tuple[int, int]:
         r"""The number of reports of a block, and whether it has failed."""
-        found = next(
-            self._intact("tallies", f"WHERE {IS_KEY} AND first_seed = ?", *block.key), None
-        )
+        found = next(self._intact("tallies", f"WHERE {IS_BLOCK}", *block.key), None)
         return (0, 0) if found is None else (found[4], found[5])
 
     def _write(self, table: str, *row: Any) -> None:

@@ -8,10 +8,10 @@ import torch
 from botorch.test_functions import Levy
 from torch import Tensor
 
-from botorch_risk.fit import FitResult, fit_exact_gp, rivals
+from botorch_risk.fit import FitResult, fast_inputs, fit_exact_gp
+from botorch_risk.fit.fast_inputs import Ends
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import read_exact_gp
-from botorch_risk.fit.rivals import Ends
 from botorch_risk.fit.starts import Starts
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from tests.fit.examples import data, objective, scaled_matern
@@ -30,7 +30,7 @@ def levy(seed: int) -> tuple[Tensor, Tensor]:
 
 def without_trials(X: Tensor, Y: Tensor) -> FitResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rivals, "FEWEST", math.inf)
+        patch.setattr(fast_inputs, "FEWEST", math.inf)
         return fit_exact_gp(scaled_matern(X, Y))
 
 
@@ -76,6 +76,7 @@ def test_only_starts_below_every_minimum_of_their_replicate_are_followed() -> No
     bad = np.full(p, 40.0)  # no finite value
     starts = np.stack([np.stack([bad, theta[r]]) for r in range(3)])
     assert ends.extended(starts, np.arange(3)).tolist() == [0, 2]
+    assert minima.num_evaluations.tolist() == [1, 3, 3, 3]  # two trials of each replicate
     assert followed[0].rows.tolist() == [6, 8]
     assert (followed[0].theta == 0.0).all()
     assert ends.best.tolist() == [4, 1, 5]

@@ -1,4 +1,4 @@
-r"""Explanations of the data that an ascent may miss, each tried by one evaluation at its start."""
+r"""Try at the end of a fit whether its noise is fast variation along one input."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Ends:
         return found
 
     def extended(self, starts: ndarray, replicates: ndarray) -> ndarray:
-        r"""Minimise from the lowest of several starts, where it is below the lowest minimum.
+        r"""Minimise from the lowest of several starts if it is below the lowest minimum.
 
         Args:
             starts: `r x s x p` parameters.
@@ -67,7 +67,9 @@ class Ends:
         with steady():
             values, _ = self.objective(starts.swapaxes(0, 1).reshape(s * r, p), rows.ravel())
         values = np.nan_to_num(values.reshape(s, r), nan=np.inf)
-        lowest = self.minima.value[self.best[replicates]]
+        best = self.best[replicates]
+        self.minima.num_evaluations[best] += s
+        lowest = self.minima.value[best]
         is_lower = values.min(axis=0) < np.nan_to_num(lowest, nan=np.inf)
         chosen = replicates[is_lower]
         if not chosen.size:
@@ -80,14 +82,16 @@ class Ends:
 
 
 def try_fast_inputs(ends: Ends) -> None:
-    r"""Try whether what was taken for noise is fast variation along one input, and then others."""
+    r"""Try each input with a shorter lengthscale and less noise, until no trial is better."""
     objective = ends.objective
     slices = {one.name: s for one, s in zip(objective.moved, objective.slices, strict=True)}
-    if "lengthscale" not in slices or (objective.num_observed < FEWEST).all():
+    if "lengthscale" not in slices:
         return
     columns = range(*slices["lengthscale"].indices(objective.num_parameters))
     replicates = np.flatnonzero(~objective.lost & (objective.num_observed >= FEWEST))
     for _ in columns:
+        if not replicates.size:
+            return
         trials = np.repeat(ends.minima.x[ends.best[replicates]][:, None], len(columns), axis=1)
         for trial, column in enumerate(columns):
             trials[:, trial, column] += np.log(FASTER)
@@ -95,5 +99,3 @@ def try_fast_inputs(ends: Ends) -> None:
             trials[..., slices["noise"]] += np.log(CALMER)
         low, high = (bound[:, None] for bound in objective.bounds(replicates))
         replicates = ends.extended(np.clip(trials, low, high), replicates)
-        if not replicates.size:
-            return
