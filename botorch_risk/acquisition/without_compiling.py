@@ -10,7 +10,7 @@ from botorch.acquisition.multi_objective import logei
 def without_compiling() -> Iterator[None]:
     r"""A context, or a decorator, in which BoTorch compiles nothing.
 
-    The first hypervolume improvement of a process otherwise compiles a C++ kernel, for a minute and
+    Otherwise the first hypervolume improvement of a process compiles a C++ kernel, for a minute and
     without a message. If that process is killed, PyTorch's lock stays behind, and every later
     process waits for it for ever. BoTorch has the same formulas in PyTorch. A kernel that the
     process has loaded before is used; it makes a decision of `pareto_search` about 1.1 times as

@@ -191,8 +191,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 number of standard deviations, at most 5 % of a replicate's. 5.0 is a good choice.
                 All readings of a row are left out if the other rows say so of their mean: a real
                 peak that only one row has seen looks the same. Construction then fits the model up
-                to four times; `dropped_readings` has their positions. The conditions are those of
-                `keep_copies`.
+                to four times; `dropped_readings` has their positions. It applies under the
+                conditions of `keep_copies`.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.

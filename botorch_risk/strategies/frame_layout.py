@@ -188,7 +188,7 @@ class FrameLayout:
             parts = {**vars(value), "threshold": None}
         if (found := _threshold_in(parts)) is not None:
             raise UnsupportedError(
-                f"Expected an outcome that is not minimised for {found}, whose sign is that of "
+                f"Expected an outcome that is not minimised for {found}, which has the sign of "
                 f"the strategy. Got {minimized[0]!r}: tell its negative."
             )
         if is_limit:

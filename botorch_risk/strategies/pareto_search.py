@@ -417,8 +417,8 @@ def pareto_search(
     )
     if w_is_chosen and value_rule == "lacing":
         raise UnsupportedError(
-            "Expected another `value_rule` for several objectives. Got 'lacing', whose bounds are "
-            "those of one risk."
+            "Expected another `value_rule` for several objectives. Got 'lacing', whose bounds "
+            "belong to one risk."
         )
     if w_is_chosen and space.perturbs:
         raise UnsupportedError(

@@ -191,7 +191,7 @@ def test_the_second_point_of_a_batch_gains_most_once_the_first_is_pending() -> N
 
 
 def test_a_batch_by_the_knowledge_gradient_is_four_experiments() -> None:
-    r"""Pending points are compared: otherwise a point beside one would gain the same again."""
+    r"""Pending points are compared: otherwise a point close to one would gain the same again."""
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
     options = {"num_repeats": 4, "risk_aversion": 0.3, "num_initial": 12, "batch_size": 4}
     strategy = risk_averse_kg(bounds, [0, 1, 2, 3], num_restarts=4, raw_samples=64, **options)

@@ -38,7 +38,7 @@ class Damage(NamedTuple):
         name: What it is.
         why: What is wrong with it.
         table: The table that has, or should have, the row.
-        block: The block that it is of, if the campaign has this block.
+        block: The block of the row, if the campaign has this block.
         row: The columns of the row; None if it is missing.
     """
 
@@ -57,7 +57,7 @@ class Survey:
     r"""What a store holds.
 
     Args:
-        damages: What is damaged or missing; nothing else below is of a damaged row.
+        damages: What is damaged or missing. The rest comes from intact rows.
         last_rounds: The last round of each block that has begun.
         failures: Why blocks have failed.
         reports: The machine, the time and the memory of each report.

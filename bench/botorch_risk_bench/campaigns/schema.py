@@ -109,7 +109,7 @@ def read_as_current(connection: sqlite3.Connection) -> None:
 def foreign_part(connection: sqlite3.Connection) -> str | None:
     r"""The first part of a database that no store has; None if it has the tables of a store alone.
 
-    A view or a virtual table may compute for ever where a table is read.
+    Reading a view or a virtual table may never end.
     """
     version = version_of(connection)
     expected = {

@@ -70,10 +70,10 @@ def unruly(problem: type[NoisyQuadratic]) -> ExperimentDefinition:
     return dataclasses.replace(QUADRATIC, name="unruly", problem=problem, strategies=strategies)
 
 
-def beside(problem: type[NoisyQuadratic]) -> Campaign:
+def next_to_a_healthy_one(problem: type[NoisyQuadratic]) -> Campaign:
     r"""A healthy experiment after one that is not."""
     series = [Series(name, "neutral", 2, num_rounds=3) for name in ("unruly", "quadratic")]
-    return Campaign("beside", series, own=[unruly(problem), QUADRATIC])
+    return Campaign("next to a healthy one", series, own=[unruly(problem), QUADRATIC])
 
 
 ENGINES = [
@@ -88,7 +88,7 @@ def check(
 ) -> str:
     r"""Run both; the cause that is stored of the unruly one."""
     path, alone = folder / "a.sqlite", folder / "alone.sqlite"
-    assert run_campaign(beside(problem), path, engine, options) == 1
+    assert run_campaign(next_to_a_healthy_one(problem), path, engine, options) == 1
     healthy = Campaign("alone", [Series("quadratic", "neutral", 2, num_rounds=3)], own=[QUADRATIC])
     run_campaign(healthy, alone, Serial(), QUIET)
     assert [row for row in bytes_of(path) if row[0] == "quadratic"] == bytes_of(alone)
