@@ -89,7 +89,7 @@ def test_a_target_that_holds_already_costs_nothing_and_levels_are_chosen_by_cost
 def greedy_cost(
     covariance: np.ndarray, noise: np.ndarray, cost: np.ndarray, rows: list[int], deviation: float
 ) -> float:
-    r"""The cost of greedy samples by Eq. (3), each variance computed again by Eqs. (19) and (20)."""
+    r"""The cost of greedy samples by Eq. (3), with variances from Eqs. (19) and (20)."""
 
     def variances(samples: list[tuple[int, int]]) -> list[float]:
         points = [point for point, _ in samples]
