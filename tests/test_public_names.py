@@ -3,9 +3,7 @@ r"""Nothing public is left out: every class of a contract has a case, every func
 import dataclasses
 import functools
 import inspect
-import re
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -59,13 +57,6 @@ def parts_of(part: Any) -> list[Any]:
     return [part, *(inner for value in values for inner in parts_of(value))]
 
 
-@functools.cache
-def words_of_the_tests() -> set[str]:
-    folder = Path(__file__).parent
-    texts = [path.read_text() for path in folder.rglob("*.py") if path != Path(__file__)]
-    return set(re.findall(r"\w+", "\n".join(texts)))
-
-
 def test_every_class_of_a_contract_has_a_case() -> None:
     classes = {each for each in public_objects().values() if can_be_built(each)}
     under_contract = {each for each in classes if issubclass(each, WITH_CONTRACT)}
@@ -81,15 +72,6 @@ def test_every_strategy_has_a_case() -> None:
         if "seeds" in signature(value).parameters
     }
     assert makers - {case.make.__name__ for case in STRATEGIES} == {"initial_design"}
-
-
-def test_every_public_function_is_in_some_test() -> None:
-    functions = {
-        name.rpartition(".")[2]
-        for name, value in public_objects().items()
-        if inspect.isfunction(value)
-    }
-    assert functions - words_of_the_tests() == set()
 
 
 def test_public_names_are_there_once() -> None:
