@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from tests import devices
+from tests import covering, devices
 
 
 @pytest.fixture
@@ -40,4 +40,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    covering.mark_the_rest_slow(items)
     devices.mark_most_of_the_second_device_slow(items)

@@ -48,29 +48,6 @@ def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
     )
 
 
-def crossed(first: Iterable[Any], second: Iterable[Any], shift: int = 0) -> list[Any]:
-    r"""Every pair of two lists of cases, as parameters of a test.
-
-    Two thirds of the pairs are slow; the others cover every case.
-
-    Args:
-        first: Cases, three or more.
-        second: Cases, three or more.
-        shift: Which third is quick, modulo 3, so that tests can take turns.
-    """
-    seconds = list(second)
-    return [
-        pytest.param(
-            one,
-            other,
-            id="-".join(getattr(each, "name", str(each)) for each in (one, other)),
-            marks=[] if (i + j + shift) % 3 == 0 else [pytest.mark.slow],
-        )
-        for i, one in enumerate(first)
-        for j, other in enumerate(seconds)
-    ]
-
-
 def at_home(case: Any, **changes: Any) -> Any:
     r"""A case on the device of the test."""
     return replace(case, device=home(), **changes)

@@ -33,7 +33,7 @@ from botorch_risk.risk import (
 from botorch_risk.steady import steady
 from botorch_risk.testing.acquisition import LAWS, AcquisitionCase
 from tests import oracles
-from tests.contracts import BATCH_SHAPES, DTYPES, crossed, gaussian_process
+from tests.contracts import BATCH_SHAPES, DTYPES, gaussian_process
 from tests.devices import home
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 from tests.risk.cases import RISK_MEASURES, RiskMeasureCase, risk_kernel
@@ -53,12 +53,14 @@ def meets(environment: EnvironmentCase, measure: RiskMeasureCase) -> bool:
     return environment is not PERTURBATIONS or not measure.needs_points
 
 
-def pairs(shift: int) -> pytest.MarkDecorator:
-    r"""Every valid pair; two thirds of them are slow, by turns from test to test."""
-    there = [pair for pair in crossed(EVERY, RISK_MEASURES, shift) if meets(*pair.values)]
-    return pytest.mark.parametrize(("environment", "measure"), there)
-
-
+every_pair = pytest.mark.parametrize(
+    ("environment", "measure"),
+    [
+        pytest.param(environment, measure, id=f"{environment.name}-{measure.name}")
+        for environment, measure in product(EVERY, RISK_MEASURES)
+        if meets(environment, measure)
+    ],
+)
 every_environment = pytest.mark.parametrize("environment", EVERY, ids=lambda case: case.name)
 every_measure = pytest.mark.parametrize("measure", RISK_MEASURES, ids=lambda case: case.name)
 
@@ -106,7 +108,7 @@ def pointwise_bounds(
     return tuple(map(oracles.to_numpy, (mean, width, distribution, points)))
 
 
-@pairs(0)
+@every_pair
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 def test_bounds_equal_the_oracle(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
     for batch, dtype in zip(BATCH_SHAPES, [torch.float64, *DTYPES], strict=True):
@@ -151,7 +153,7 @@ def test_bounds_hold_where_the_measure_is_not_monotone(
     assert max(risks) <= acqf.upper(X).item() + 1e-6
 
 
-@pairs(1)
+@every_pair
 def test_batch_equals_loop_and_nothing_is_random(
     environment: EnvironmentCase, measure: RiskMeasureCase
 ) -> None:
@@ -169,7 +171,7 @@ def test_batch_equals_loop_and_nothing_is_random(
         torch.testing.assert_close(alone.evaluate(X[one]), values[one], rtol=1e-6, atol=1e-6)
 
 
-@pairs(2)
+@every_pair
 def test_gradient(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
     r"""Away from kinks, as almost everywhere."""
     acqf, (step, tolerance) = build(environment, measure), measure.gradient
@@ -178,7 +180,7 @@ def test_gradient(environment: EnvironmentCase, measure: RiskMeasureCase) -> Non
     assert torch.autograd.gradcheck(acqf, X, eps=step, atol=tolerance, rtol=tolerance)
 
 
-@pairs(3)
+@every_pair
 def test_pickle_and_state(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
     acqf, X = build(environment, measure), decisions(environment, 3)
     acqf.set_X_pending(X[:1])
@@ -195,7 +197,7 @@ def test_pickle_and_state(environment: EnvironmentCase, measure: RiskMeasureCase
     torch.testing.assert_close(other.evaluate(X), values, rtol=1e-7, atol=1e-7)
 
 
-@pairs(4)
+@every_pair
 def test_pending_decisions_narrow_the_bounds(
     environment: EnvironmentCase, measure: RiskMeasureCase
 ) -> None:
@@ -283,7 +285,7 @@ def test_a_ball_over_points_cannot_meet_perturbations(measure: RiskMeasureCase) 
         build(PERTURBATIONS, measure)
 
 
-@pairs(5)
+@every_pair
 def test_a_bound_is_recorded_and_has_the_value_of_a_call(
     environment: EnvironmentCase, measure: RiskMeasureCase
 ) -> None:

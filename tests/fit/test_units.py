@@ -12,7 +12,6 @@ from gpytorch.priors import GammaPrior
 
 from botorch_risk.fit import FitStatus, fit_exact_gp
 from botorch_risk.fit.parameters import Units, read_exact_gp, units_of
-from tests.contracts import crossed
 from tests.fit.examples import RAW, constant_mean, data, fit_by_botorch, objective, without_priors
 
 # Models here see raw outcomes on purpose.
@@ -67,7 +66,8 @@ UNITS = [(1.0, 1e3), (1.0, 1e6), (1e8, 0.0), (1e-8, 0.0), (1e3, 1e6), (1e-3, 5.0
 
 @pytest.mark.filterwarnings("ignore:`scipy_minimize` terminated")
 @pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.NumericalWarning")
-@pytest.mark.parametrize(("scale_and_shift", "name"), crossed(UNITS, RAW))
+@pytest.mark.parametrize("name", RAW)
+@pytest.mark.parametrize("scale_and_shift", UNITS)
 def test_raw_outcomes_have_converged_only_where_botorch_finds_nothing_better(
     name: str, scale_and_shift: tuple[float, float]
 ) -> None:

@@ -1,0 +1,81 @@
+r"""Which cases of a test `make test` runs: a handful that covers them; the others are slow.
+
+A test over the product of several lists runs a covering design in place of every combination: each
+value of each list appears twice or more, each law with four cases and each case with three laws. A
+test over one list of cases runs one case of each `kind`. A hash of the name chooses which, so that
+different tests choose different cases, and every run chooses the same.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+FEW = 8  # a test with so many cases runs them all
+DEVICE = "device"
+
+
+def mark_the_rest_slow(items: Iterable[pytest.Item]) -> None:
+    r"""Marks the cases outside of the design of their test as slow, device by device."""
+    tests: dict[Hashable, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            name, values = item.nodeid.partition("[")[0], item.callspec.params
+            tests[name, str(values.get(DEVICE))].append(item)
+    for rows in tests.values():
+        kept = design({item.nodeid: labels(item) for item in rows})
+        for item in rows:
+            if item.nodeid not in kept:
+                item.add_marker(pytest.mark.slow)
+
+
+def labels(item: Any) -> dict[str, Hashable]:
+    r"""What each parameter of a test stands for: the name of a law, the kind of a case, a value."""
+    indices = {name: at for name, at in item.callspec.indices.items() if name != DEVICE}
+    return {name: _label(item.callspec.params[name], at) for name, at in indices.items()}
+
+
+def design(rows: Mapping[str, Mapping[str, Hashable]]) -> set[str]:
+    r"""The rows that are kept, by their names.
+
+    Args:
+        rows: For each name the label of each parameter; parameters of one list share a row number.
+    """
+    if len(rows) <= FEW:
+        return {*rows}
+    axes = _axes([*rows.values()])
+    if any(len({row[axis] for row in rows.values()}) == len(rows) for axis in axes):
+        return {*rows}  # a list whose rows have nothing in common
+    least = {axis: _least(axis, axes) for axis in axes}
+    seen: Counter[Hashable] = Counter()
+    kept = set()
+    for name in sorted(rows, key=lambda name: sha256(name.encode()).digest()):
+        values = [(axis, rows[name][axis]) for axis in axes]
+        if any(seen[value] < least[value[0]] for value in values):
+            seen.update(values)
+            kept.add(name)
+    return kept
+
+
+def _label(value: Any, index: int) -> Hashable:
+    if isinstance(value, str | int | float | bool | type(None)):
+        return value
+    return getattr(value, "kind", None) or getattr(value, "name", index)
+
+
+def _axes(rows: Sequence[Mapping[str, Hashable]]) -> list[str]:
+    r"""One parameter of each list: those that always come together count as one."""
+    axes: list[str] = []
+    for name in rows[0]:
+        pairs = {(row[name], *(row[axis] for axis in axes)) for row in rows}
+        if len(pairs) > len({tuple(row[axis] for axis in axes) for row in rows}) or not axes:
+            axes.append(name)
+    return axes
+
+
+def _least(axis: str, axes: Sequence[str]) -> int:
+    if len(axes) == 1:
+        return 1
+    return 2 if "law" not in axes else 4 if axis == "law" else 3
