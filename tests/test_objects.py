@@ -105,9 +105,7 @@ def protocols() -> Iterator[type]:
 
 PROTOCOLS = list(protocols())
 
-MODULES = {
-    name: kind for name, kind in CLASSES.items() if issubclass(kind, Module) and first_call(kind)
-}
+MODULES = {name: kind for name, kind in CLASSES.items() if issubclass(kind, Module)}
 
 
 def members(protocol: type) -> list[str]:
@@ -135,5 +133,8 @@ def test_protocols_are_found() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_an_object_is_recognised_by_every_python(name: str) -> None:
-    value = called(MODULES[name], first_call(MODULES[name]) or {})
+    arguments = first_call(MODULES[name])
+    if not arguments:  # without an example
+        return
+    value = called(MODULES[name], arguments)
     assert {each.__name__: hidden(value, each) for each in PROTOCOLS if hidden(value, each)} == {}

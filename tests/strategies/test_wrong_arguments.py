@@ -36,7 +36,8 @@ def wrong_values(hint: Any) -> list[Any]:
 def refusals(value: Public) -> Iterator[tuple[str, Any, str]]:
     r"""Each argument with a wrong value, and what is wrong with how it is refused, if anything."""
     arguments = first_call(value)
-    assert arguments is not None
+    if arguments is None:  # without an example
+        return
     signature = inspect.signature(value).parameters
     for name, hint in hints_of(value).items():
         if name not in signature or signature[name].kind is inspect.Parameter.VAR_KEYWORD:
@@ -75,8 +76,8 @@ MADE_BY_STRATEGIES = {
 BUILT = {
     name: value
     for name, value in public_objects().items()
-    if name.partition(".")[0] in ("strategies", "baselines")
-    if name not in MADE_BY_STRATEGIES and first_call(value)
+    if name.startswith("strategies.") and name not in MADE_BY_STRATEGIES
+    if not inspect.isabstract(value) and not getattr(value, "_is_protocol", False)
 }
 
 
@@ -94,7 +95,7 @@ def test_every_argument_of_a_wrong_kind_is_refused_by_its_name(name: str) -> Non
 
 def test_most_strategies_and_their_parts_are_built() -> None:
     assert public_objects().keys() >= MADE_BY_STRATEGIES
-    assert len(BUILT) > 60
+    assert len([name for name in BUILT if first_call(BUILT[name])]) > 35
 
 
 def test_wrong_values_are_of_no_type_that_is_asked_for() -> None:
