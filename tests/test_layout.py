@@ -184,7 +184,7 @@ def test_files_are_short_and_named_for_what_they_hold() -> None:
 def test_every_folder_has_tests() -> None:
     tests = ROOT / "tests"
     folders = {
-        (tests if path.is_relative_to(PLUGIN) else tests / "bench")
+        (tests if path.is_relative_to(PLUGIN) else ROOT / "bench" / "tests")
         / path.relative_to(PLUGIN if path.is_relative_to(PLUGIN) else BENCH).parent
         for path in MODULES
     }
