@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEVICE ?= cpu
+BENCH_TESTS := bench/tests bench/botorch_risk_bench
 # One thread for each of the two worker processes: torch's own threads would only fight over the cores.
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: demo test two-trees test-all canary lint bench tutorials docs docs-serve release-check clean
+.PHONY: demo test test-bench two-trees test-all canary lint bench tutorials docs docs-serve release-check clean
 
 $(VENV)/.bench: pyproject.toml bench/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,14 +33,17 @@ $(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt
 demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse (about a minute)
 	$(BIN)/python -m botorch_risk_bench.reports.demo $(ARGS)
 
-test: $(VENV)/.dev  ## everything but the tests marked slow (about thirteen minutes on 2 cores)
+test: $(VENV)/.dev  ## the tests of the plugin, except those marked slow
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)
+
+test-bench: $(VENV)/.dev  ## the tests of the bench, except those marked slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(BENCH_TESTS) $(ARGS)
 
 two-trees: $(VENV)/.dev  ## what the code of BEFORE=main~1 and this code decide from the same histories
 	$(BIN)/python -m tests.two_trees $(BEFORE) $(ARGS)
 
-test-all: $(VENV)/.all  ## every test, slow ones included; a skip for want of anything but a GPU or the papers' table fails
-	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 --dist worksteal -q $(ARGS)
+test-all: $(VENV)/.all  ## every test of both, slow ones included; a skip for want of anything but a GPU or the papers' table fails
+	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 --dist worksteal -q tests botorch_risk $(BENCH_TESTS) $(ARGS)
 
 # UPSTREAM="botorch@git+https://..." installs what is not released yet on top.
 canary:  ## the tests with the newest versions of all dependencies, in an environment of its own
@@ -48,7 +52,7 @@ canary:  ## the tests with the newest versions of all dependencies, in an enviro
 	test -z "$(UPSTREAM)" || $(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(UPSTREAM)
 	$(VENV)/canary/bin/python -m pip list --format=freeze
 	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
-	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)
+	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" tests botorch_risk $(BENCH_TESTS) $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -13,21 +13,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import botorch_risk_bench
-
 import botorch_risk
 from tests.public_objects import public_objects
 
 FILE = Path(__file__).with_suffix(".txt")
-PACKAGES = (botorch_risk, botorch_risk_bench)
 
 
-def modules() -> Iterator[ModuleType]:
-    r"""The modules of the plugin and of the bench."""
-    for package in PACKAGES:
-        walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        names = [each.name for each in walked if not each.name.endswith("__main__")]
-        yield from map(importlib.import_module, names)
+def modules(package: ModuleType = botorch_risk) -> Iterator[ModuleType]:
+    r"""The modules of a package."""
+    walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    names = [each.name for each in walked if not each.name.endswith("__main__")]
+    yield from map(importlib.import_module, names)
 
 
 def stored_defaults() -> list[str]:

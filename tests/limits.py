@@ -9,11 +9,12 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from botorch.exceptions.errors import BotorchError
 
+import botorch_risk
 from tests.calls import called, first_call
 from tests.public_objects import Public, hints_of, public_objects
 
@@ -86,12 +87,12 @@ def stored_limits(area: str) -> list[str]:
 
 
 @cache
-def present_limits(area: str) -> list[str]:
+def present_limits(area: str, package: ModuleType = botorch_risk) -> list[str]:
     r"""A line for each public name of an area that takes numbers."""
     lines = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, value in public_objects().items():
+        for name, value in public_objects(package).items():
             if area_of(name) != area or name in WITHOUT_LIMITS:
                 continue
             found = [

@@ -8,10 +8,9 @@ import re
 import textwrap
 from collections.abc import Callable
 from functools import cache
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
 
-import botorch_risk_bench
 from torch import Tensor
 
 import botorch_risk
@@ -26,14 +25,11 @@ SHAPE = re.compile(
 
 
 @cache
-def public_objects() -> dict[str, Any]:
+def public_objects(package: ModuleType = botorch_risk) -> dict[str, Any]:
     r"""Each public class and function, by its name in the outermost module that exports it."""
     found: dict[Public, str] = {}
-    names = [
-        each.name
-        for package in (botorch_risk, botorch_risk_bench)
-        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    ]
+    walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    names = [each.name for each in walked]
     for module_name in sorted(names, key=lambda name: (name.count("."), name)):
         module = importlib.import_module(module_name)
         for name in getattr(module, "__all__", ()):
@@ -44,10 +40,8 @@ def public_objects() -> dict[str, Any]:
 
 
 def is_ours(value: Any) -> bool:
-    return getattr(value, "__module__", "").partition(".")[0] in (
-        "botorch_risk",
-        "botorch_risk_bench",
-    )
+    r"""Whether it is of the plugin or the bench."""
+    return getattr(value, "__module__", "").startswith("botorch_risk")
 
 
 def is_written(value: Any) -> bool:

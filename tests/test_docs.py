@@ -153,7 +153,7 @@ def _targets(folder: Path, link: str) -> Iterator[Path]:
 # Pages whose blocks a test of their own runs.
 ELSEWHERE = {
     "ax": "tests/ax/test_guide.py",
-    "campaigns": "tests/bench/campaigns/test_guide.py",
+    "campaigns": "bench/tests/campaigns/test_guide.py",
     "faster_loops": "tests/test_docs.py",
     "bridges": "tests/test_bridges.py",
     "xopt": "tests/test_xopt_guide.py",

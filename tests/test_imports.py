@@ -1,7 +1,6 @@
 r"""What importing loads: no extra, no torch before it is needed, no code from a file."""
 
 import importlib
-import importlib.util
 import pkgutil
 import re
 import subprocess
@@ -12,7 +11,6 @@ import pytest
 
 import botorch_risk
 from botorch_risk.extras import MissingExtraError, require_extra
-from tests.bench.small_tables import ON_A_TABLE
 
 
 def test_a_missing_module_names_the_extra() -> None:
@@ -109,28 +107,12 @@ def test_torch_loads_weights_only() -> None:
 def test_nothing_is_unpickled(folder: str) -> None:
     r"""Tests and laws unpickle what they have pickled."""
     own = [path for path in FILES if path.is_relative_to(ROOT / folder)]
+    own = [path for path in own if not path.is_relative_to(ROOT / "bench" / "tests")]
     found = {path.relative_to(ROOT).as_posix() for path in own if PICKLES.search(text_of(path))}
     assert found - {"botorch_risk/testing/laws.py"} == set()
 
 
-NEEDS_A_TABLE = {f"bench.reproduction.{name.replace('/', '.')}" for name in ON_A_TABLE}
-NEEDS_JAX = ("bench.speed.jax_loop", "bench.speed.peers")
-
-COMMANDS = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for folder in ("reproduction", "studies", "speed")
-    for path in (ROOT / "bench" / folder).rglob("*.py")
-    if not path.name.startswith("__")
-)
-
-
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NEEDS_A_TABLE])
-def test_modules_can_be_imported(name: str) -> None:
-    if name in NEEDS_JAX and importlib.util.find_spec("jax") is None:
-        pytest.skip("needs JAX, the extra `bayesian`")
-    assert importlib.import_module(name).__doc__
-
-
-def test_the_speed_of_a_gpu_is_measured_without_the_peers_of_a_cpu() -> None:
-    code = "import sys, bench.speed.__main__; sys.exit('cvxpy' in sys.modules)"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=ROOT)
+def test_the_tests_of_the_plugin_import_nothing_of_the_bench() -> None:
+    pattern = re.compile(r"^\s*(?:from|import) (?:bench|botorch_risk_bench)\b", re.MULTILINE)
+    found = [path for path in (ROOT / "tests").rglob("*.py") if pattern.search(text_of(path))]
+    assert found == []

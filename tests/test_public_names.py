@@ -68,7 +68,7 @@ def test_every_strategy_has_a_case() -> None:
     makers = {
         name.rpartition(".")[2]
         for name, value in public_objects().items()
-        if name.startswith(("strategies.", "baselines.")) and inspect.isfunction(value)
+        if name.startswith("strategies.") and inspect.isfunction(value)
         if "seeds" in signature(value).parameters
     }
     assert makers - {case.make.__name__ for case in STRATEGIES} == {"initial_design"}

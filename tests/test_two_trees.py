@@ -66,7 +66,7 @@ def test_another_width_of_a_bound_is_seen(tmp_path: Path, width: str) -> None:
     changed.write_text(source.replace("gp_ucb, beta=beta", f"gp_ucb, beta={width}"))
     command = [sys.executable, "-m", "tests.two_trees", str(ROOT), str(after)]
     done = subprocess.run(
-        [*command, "--only", "gp_ucb", "random_search", "--rounds", "2"],
+        [*command, "--only", "uhe_bo", "random_search", "--rounds", "2"],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'bench'}"},
         capture_output=True,
@@ -75,5 +75,5 @@ def test_another_width_of_a_bound_is_seen(tmp_path: Path, width: str) -> None:
     )
     is_same = width == "beta"
     assert done.returncode == (0 if is_same else 1), done.stdout + done.stderr
-    assert ("agrees   gp_ucb" in done.stdout) == is_same
+    assert ("agrees   uhe_bo" in done.stdout) == is_same
     assert "agrees   random_search; state loaded" in done.stdout

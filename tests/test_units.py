@@ -13,7 +13,6 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.models import ModelListGP, SingleTaskGP
-from botorch_risk_bench.baselines import constrained_log_ei, random_decisions, random_pareto_search
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
@@ -199,16 +198,7 @@ CASES: dict[str, Callable[[tuple[float, float]], Found]] = {
     "strategies.MonteCarloDecision": functools.partial(
         of_strategy, risk_search, risk_measure=TAIL, acquisition=qLogNoisyExpectedImprovement, **FEW
     ),
-    "baselines.random_decisions": functools.partial(
-        of_strategy, random_decisions, risk_measure=TAIL, **FEW
-    ),
-    "baselines.constrained_log_ei": functools.partial(
-        of_strategy, constrained_log_ei, risk_measure=TAIL, **FEW
-    ),
     "strategies.pareto_search": of_pareto_search,
-    "baselines.random_pareto_search": functools.partial(
-        of_strategy, random_pareto_search, risk_measures=[TAIL, Expectation()]
-    ),
     "ax.risk_averse": functools.partial(
         of_ax, lambda unit: risk_averse("profit", risk_aversion=1 / unit)
     ),
@@ -223,8 +213,18 @@ CASES: dict[str, Callable[[tuple[float, float]], Found]] = {
 
 
 @functools.cache
-def in_plain_units(name: str) -> Found:
-    return CASES[name]((1.0, 1.0))
+def in_plain_units(case: Callable[[tuple[float, float]], Found]) -> Found:
+    return case((1.0, 1.0))
+
+
+def assert_no_unit_matters(
+    case: Callable[[tuple[float, float]], Found], units: tuple[float, float]
+) -> None:
+    for key, value in case(units).items():
+        expected = in_plain_units(case)[key]
+        torch.testing.assert_close(
+            value, expected, rtol=1e-5, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}"
+        )
 
 
 @pytest.mark.parametrize("units", UNITS, ids=["small and large", "large and small"])
@@ -241,11 +241,7 @@ def in_plain_units(name: str) -> Found:
 def test_no_unit_of_an_outcome_changes_what_holds_or_is_recommended(
     name: str, units: tuple[float, float]
 ) -> None:
-    for key, value in CASES[name](units).items():
-        expected = in_plain_units(name)[key]
-        torch.testing.assert_close(
-            value, expected, rtol=1e-5, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}"
-        )
+    assert_no_unit_matters(CASES[name], units)
 
 
 @pytest.mark.parametrize("options", [{}, {"penalty": 0.0}], ids=["default", "without a penalty"])

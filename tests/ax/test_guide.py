@@ -1,15 +1,15 @@
 r"""docs/ax.md runs as it stands."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.api.client import Client
 
 from tests.ax.laboratory import PARAMETERS, node_of
-from tests.bench.campaign_files import ROOT
 
-GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "ax.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
 FIRST, SECOND, THIRD, TABLE, PERTURBED, FOURTH, RELIABLE, EXPLORING, BEST, CARDS, PARTS = BLOCKS
 

@@ -1,4 +1,4 @@
-r"""Every strategy and every baseline, one line each; `test_contract.py` tests what they share."""
+r"""Every strategy, one line each; `test_contract.py` tests what they share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,9 +7,6 @@ from typing import Any
 
 import torch
 from botorch.acquisition import UpperConfidenceBound
-from botorch.acquisition.risk_measures import CVaR
-from botorch_risk_bench import baselines
-from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 from torch import Tensor
 
 from botorch_risk import strategies
@@ -20,7 +17,6 @@ from botorch_risk.environments import (
     KernelDensityEnvironment,
     ObservedContexts,
 )
-from botorch_risk.fit.estimators import MaximumAPosteriori
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.strategies import (
     Acquire,
@@ -40,7 +36,6 @@ from botorch_risk.test_functions import (
 )
 from tests.acquisition.lake import build_model
 from tests.devices import home
-from tests.strategies.near_the_best import NearTheBest
 from tests.strategies.safe_start import SAFE
 
 NUM_REPEATS = 4
@@ -129,11 +124,24 @@ class NoisySeasons:
 
 
 PROBLEM = HeteroscedasticSine()
+
+
+class ChosenReadings:
+    r"""`PROBLEM`, with the number of readings of a point as its last column."""
+
+    bounds = torch.cat([PROBLEM.bounds, PROBLEM.bounds.new_tensor([[1.0], [NUM_REPEATS]])], dim=-1)
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
+        r"""NaN for the readings that were not asked for, and in rows of NaN."""
+        Y = PROBLEM.sample_repeats(X[..., :-1].nan_to_num(), num_repeats, streams)
+        return Y.where(torch.arange(num_repeats) < X[..., -1:], torch.nan)
+
+
 OVEN = NoisyOven()
 SEASONS = NoisySeasons()
 PAIRS = NoisyPairs()
 OBJECTIVES = NoisyObjectives()
-MEASURED = ChosenRepeats(PROBLEM, NUM_REPEATS)
+MEASURED = ChosenReadings()
 DOMAIN = _on_a_domain()
 
 
@@ -168,9 +176,12 @@ class StrategyCase:
 
     @property
     def kind(self) -> str:
-        r"""Its constructor or, for a baseline, its problem; the second device runs one of each."""
-        is_baseline = self.make.__module__.startswith(baselines.__name__)
-        return type(self.problem).__name__ if is_baseline else self.make.__name__
+        r"""Its constructor or, if that is not the package's, its problem.
+
+        The second device runs one case of each kind.
+        """
+        is_own = self.make.__module__.startswith("botorch_risk.")
+        return self.make.__name__ if is_own else type(self.problem).__name__
 
     @property
     def num_decisions(self) -> int:
@@ -296,11 +307,8 @@ def random_or_acquire(
 _USED = [RiskConstraint.chance(PAIRS.environment, 1e3, outcome=1, delta=0.1)]
 _LEARNT = ObservedContexts(PAIRS.contexts)
 _USED_IN_ANY_WEATHER = [RiskConstraint.chance(_LEARNT, 1e3, outcome=1, delta=0.1)]
-_TINY = {"n_w": 2, "num_samples": 2, "num_restarts": 1, "raw_samples": 2, "max_iterations": 1}
 _FEW = {"num_restarts": 1, "raw_samples": 4, "max_iterations": 2}
 _CVAR = ConditionalValueAtRisk(0.4)
-_BOTORCH = {"risk_level": 0.4, "reference_point": (-5.0, -5.0), "n_w": 2, "num_samples": 2}
-
 _IN_SEASON = {
     "environment": SEASONS.environment,
     "risk_measure": ConditionalValueAtRisk(0.2),
@@ -312,23 +320,10 @@ STRATEGIES = [
     of_mean_and_variance(strategies.rahbo_us),
     of_mean_and_variance(strategies.risk_averse_kg),
     of_outcomes(strategies.safe_rahbo, num_repeats=NUM_REPEATS, **SAFE),
-    of_mean_and_variance(baselines.heteroscedastic_gp_ucb),
-    of_mean_and_variance(baselines.mean_variance_log_nei),
     of_chosen_repeats(strategies.adaptive_repeats, num_repeats=(1, 2, 4)),
     of_chosen_repeats(strategies.adaptive_repeats, label="-fixed", rule=FixedRepeats(NUM_REPEATS)),
-    of_chosen_repeats(baselines.bts_red, max_repeats=NUM_REPEATS),
-    of_chosen_repeats(baselines.hetgp_horizon),
     StrategyCase(strategies.random_search, PROBLEM.bounds, {"risk_aversion": 1.0}),
     of_outcomes(strategies.uhe_bo),
-    of_outcomes(baselines.gp_ucb),
-    *map(of_outcomes, (baselines.pseudo_data_gp_ucb, baselines.ra_bo, baselines.portfolio_exp3)),
-    of_outcomes(baselines.random_exp3),
-    of_outcomes(baselines.random_exp3, label="-gain", gain="sign"),
-    of_outcomes(baselines.a_gp_ucb),
-    of_outcomes(baselines.a_gp_ucb, label="-one-step", one_step=True),
-    of_outcomes(baselines.wang_de_freitas_gp_ucb),
-    # With the estimator of the others: NumPyro is an extra, and its own tests are slow.
-    of_outcomes(baselines.fully_bayesian_gp_ucb, 1, estimator=MaximumAPosteriori(), sample_every=2),
     of_outcomes(random_or_acquire, 1),
     of_contexts(strategies.sbo_kde, n_w=16),
     of_contexts(strategies.risk_kde, n_w=16, risk_measure=ConditionalValueAtRisk(0.1)),
@@ -337,7 +332,6 @@ STRATEGIES = [
     of_contexts(
         strategies.drbo_mmd, label="-minimax", num_points=5, radius_scale=0.1, minimax=True
     ),
-    of_contexts(baselines.stable_opt, n_w=16),
     of_contexts(
         strategies.risk_kde,
         label="-constrained",
@@ -346,17 +340,7 @@ STRATEGIES = [
         constraints=_USED_IN_ANY_WEATHER,
         reporting="posterior_mean",
     ),
-    of_contexts(baselines.context_free_gp_ucb),
     of_pairs(strategies.v_ucb, risk_level=0.1),
-    of_pairs(baselines.adversarial_stable_opt),
-    of_pairs(baselines.contextual_gp_ucb, risk_level=0.1),
-    of_pairs(baselines.random_pairs, risk_level=0.1),
-    of_pairs(baselines.v_ucb_by_likelihood, risk_level=0.1),
-    of_pairs(
-        baselines.v_ucb_by_surrogate, risk_level=0.1, num_samples=2, num_starts=1, raw_samples=4
-    ),
-    of_pairs(baselines.rho_knowledge_gradient, risk_level=0.1, num_fantasies=2, **_TINY),
-    of_pairs(baselines.value_at_risk_log_nei, risk_level=0.1, **_TINY),
     of_risks(strategies.risk_search),
     of_risks(
         strategies.risk_search,
@@ -381,19 +365,9 @@ STRATEGIES = [
     ),
     of_risks(strategies.risk_search, label="-knowledge-gradient-observed", choose=_FEW_COMPARED),
     of_risks(strategies.risk_search, label="-constrained", constraints=_USED),
-    of_risks(baselines.constrained_log_ei, constraints=_USED),
-    of_risks(baselines.random_decisions, constraints=_USED),
-    of_risks(baselines.botorch_risk_measure, objective=partial(CVaR, alpha=0.7), n_w=4),
-    of_risks(baselines.ask_tell, optimizer=NearTheBest),
-    of_risks(baselines.ask_tell, label="-chosen", optimizer=NearTheBest, w_is_chosen=True),
-    StrategyCase(
-        baselines.ask_tell, OVEN.bounds, {"optimizer": NearTheBest}, OVEN, 3, 3, label="-mixed"
-    ),
-    StrategyCase(baselines.ask_tell, PROBLEM.bounds, {"optimizer": NearTheBest}, label="-box"),
     of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
     of_mixed(strategies.risk_averse_kg, num_repeats=NUM_REPEATS, risk_aversion=1.0),
     of_mixed(strategies.uhe_bo),
-    of_mixed(baselines.gp_ucb),
     StrategyCase(
         strategies.random_search, OVEN.bounds, {}, OVEN, num_asked=3, num_told=3, label="-mixed"
     ),
@@ -403,9 +377,6 @@ STRATEGIES = [
     of_mixed_contexts(strategies.level_set_search, goal=LevelSet(0.5), num_points=32, **_IN_SEASON),
     of_mixed_contexts(
         strategies.v_ucb, num_asked=4, environment=SEASONS.environment, risk_level=0.2
-    ),
-    of_mixed_contexts(
-        baselines.random_pairs, num_asked=4, environment=SEASONS.environment, risk_level=0.2
     ),
     of_objectives(
         strategies.pareto_search,
@@ -424,15 +395,6 @@ STRATEGIES = [
         acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
         **_FEW,
     ),
-    of_objectives(baselines.random_pareto_search, risk_measures=[_CVAR, _CVAR]),
-    of_objectives(baselines.conditional_value_at_risk_log_nehvi, **_BOTORCH, **_FEW),
-    of_objectives(baselines.mars_log_nei, **_BOTORCH, **_FEW),
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
-    of_a_domain(baselines.straddle_search, threshold=0.3),
-    of_a_domain(baselines.gchk, threshold=0.3),
-    *map(of_a_domain, (baselines.maximum_variance_search, baselines.expected_improvement_search)),
-    *map(of_a_domain, (baselines.upper_confidence_bound_search, baselines.minimum_regret_search)),
-    of_a_domain(baselines.max_value_entropy_search, batch_size=1),
-    of_a_domain(baselines.predictive_entropy_search, batch_size=1, num_optima=2),
 ]

@@ -4,26 +4,10 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 import pytest
-from botorch_risk_bench import baselines
 
 from tests.strategies.cases import STRATEGIES, StrategyCase
 
-# Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
-OF_BOTORCH = (
-    baselines.botorch_risk_measure,
-    baselines.constrained_log_ei,
-    baselines.mean_variance_log_nei,
-    baselines.rho_knowledge_gradient,
-    baselines.value_at_risk_log_nei,
-    baselines.conditional_value_at_risk_log_nehvi,
-    baselines.mars_log_nei,
-)
-
-SLOW = {case.name for case in STRATEGIES if case.make in OF_BOTORCH} | {
-    "pareto_search-learnt",  # with another environment, the code of `pareto_search`
-    "predictive_entropy_search",
-    "v_ucb_by_surrogate",
-}
+SLOW = {"pareto_search-learnt"}  # with another environment, the code of `pareto_search`
 
 
 def parametrized(cases: Iterable[StrategyCase], also_slow: Set[str] = frozenset()) -> Any:

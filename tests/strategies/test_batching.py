@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 
-from botorch_risk.strategies import rahbo
 from botorch_risk.strategies.arguments import from_json, to_json
 from botorch_risk.strategies.states import sealed
 from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
 
-BATCHED = [case for case in STRATEGIES if case.make in (rahbo, heteroscedastic_gp_ucb)]
+BATCHED = [case for case in STRATEGIES if case.name in ("rahbo", "rahbo_us")]
 # One for all with its model: `test_contract.py` asks every strategy whether company changes it.
 batched = pytest.mark.parametrize(
     "case",

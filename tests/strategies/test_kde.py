@@ -2,7 +2,6 @@ r"""Strategies under an environment that is observed but not chosen."""
 
 import math
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,25 +9,16 @@ import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
-from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
-from botorch_risk_bench.experiments import get_experiment
 from torch import Tensor
 
 from botorch_risk.constraints import RiskConstraint
-from botorch_risk.environments import (
-    EmpiricalGrid,
-    InputPerturbation,
-    KernelDensityEnvironment,
-    ObservedContexts,
-    StandardDeviationBox,
-)
+from botorch_risk.environments import EmpiricalGrid, KernelDensityEnvironment, ObservedContexts
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
     MaximumMeanDiscrepancyBall,
     MinimaxApproximation,
     TotalVariationBall,
-    WorstCase,
 )
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import (
@@ -42,8 +32,6 @@ from botorch_risk.strategies import (
     sbo_kde,
 )
 from botorch_risk.test_functions import EnvironmentalAckley
-from tests.bench.played import play as play_experiment
-from tests.bench.played import records_in
 
 PROBLEM = EnvironmentalAckley(1)
 DECISIONS, CONTEXTS = PROBLEM.bounds[:, :2], PROBLEM.bounds[:, 2:]
@@ -54,8 +42,6 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "drbo_kde": (drbo_kde, {"n_w": 32}),
     "drbo_mmd": (drbo_mmd, {"num_points": 10, "radius_scale": 0.1}),
     "drbo_mmd_minimax": (drbo_mmd, {"num_points": 10, "minimax": True, "radius_scale": 0.1}),
-    "stable_opt": (stable_opt, {"n_w": 32}),
-    "gp_ucb": (context_free_gp_ucb, {}),
 }
 every = pytest.mark.parametrize("name", CASES)
 
@@ -87,8 +73,6 @@ def test_every_method_is_its_environment_and_its_risk_measure() -> None:
         "drbo_kde": (KernelDensityEnvironment, TotalVariationBall),
         "drbo_mmd": (EmpiricalGrid, MaximumMeanDiscrepancyBall),
         "drbo_mmd_minimax": (EmpiricalGrid, MinimaxApproximation),
-        "stable_opt": (StandardDeviationBox, WorstCase),
-        "gp_ucb": (InputPerturbation, Expectation),
     }
     for name, (environment, measure) in parts.items():
         strategy = build(name)
@@ -202,7 +186,7 @@ def test_bad_input() -> None:
             build(name, **{option: -1.0})
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*Got 'cvar'"):
         build("risk_kde", risk_measure="cvar")
-    for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
+    for name, option in (("sbo_kde", "n_w"), ("drbo_mmd", "num_points")):
         with pytest.raises(ValueError, match=rf"`{option}` to be at least 1. Got 0"):
             build(name, **{option: 0})
 
@@ -225,25 +209,6 @@ def test_contexts_outside_their_bounds_may_be_clipped() -> None:
     points[1, 2, 2] = 1.25
     strategy.tell(points, Y)
     assert strategy.belief.environment.points.max() <= 1.0
-
-
-def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
-    r"""A run that is stopped and goes on equals the uninterrupted one."""
-    records = []
-    for name, stops in (("whole", (3,)), ("stopped", (1, 3))):
-        path = tmp_path / f"{name}.sqlite"
-        for rounds in stops:
-            play_experiment("ackley", path, 2, ["SBO-KDE"], rounds)
-        with records_in(path) as found:
-            records.append(found.rounds("SBO-KDE"))
-    for one, two in zip(*records, strict=True):
-        assert one.X.shape[-1] == 3
-        assert torch.equal(one.X, two.X)
-        assert torch.equal(one.Y, two.Y)
-        assert torch.equal(one.recommendation, two.recommendation)
-    problem = get_experiment("ackley").problem()
-    torch.testing.assert_close(one.objective, problem.objective(one.X[..., :2]))
-    assert (one.objective <= problem.optimal_expectation).all()
 
 
 @pytest.mark.filterwarnings("ignore:Data .input features. is not contained to the unit cube")

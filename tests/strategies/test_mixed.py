@@ -12,8 +12,6 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf_mixed, optimize_acqf_mixed_alternating
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.sampling import manual_seed
-from botorch_risk_bench import baselines
-from botorch_risk_bench.baselines import mean_variance_log_nei, value_at_risk_log_nei
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
@@ -146,21 +144,6 @@ def test_known_noise_sees_decisions() -> None:
     for X in seen:
         assert X.shape[-1] == 3
         assert torch.equal(BOX.checked(X), X)
-
-
-@pytest.mark.parametrize("make", [mean_variance_log_nei, value_at_risk_log_nei])
-def test_what_cannot_search_whole_numbers_says_so(make: Any) -> None:
-    options: dict[str, Any] = {"num_repeats": 4, "risk_aversion": 1.0}
-    if make is value_at_risk_log_nei:
-        options = {"environment": SEASONS.environment, "risk_level": 0.2}
-    with pytest.raises(UnsupportedError, match=r"without integers and categories for .*=\(1,\)"):
-        make(BOX, 0, **options)
-
-
-def test_bandits_and_shorter_lengthscales_run_too() -> None:
-    for make in (baselines.random_exp3, baselines.a_gp_ucb, baselines.wang_de_freitas_gp_ucb):
-        for X in play(make(BOX, [0, 1], num_initial=6, **FAST), 2, problem=OVEN):
-            assert torch.equal(X[..., 1:], X[..., 1:].round())
 
 
 # A user's own loop with BoTorch's optimisers.

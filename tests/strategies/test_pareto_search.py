@@ -8,7 +8,6 @@ from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolu
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP
 from botorch.utils.sampling import manual_seed
-from botorch_risk_bench.baselines import random_pareto_search
 from torch import Tensor
 
 from botorch_risk.acquisition.without_compiling import without_compiling
@@ -16,8 +15,16 @@ from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.robust import robust
-from botorch_risk.strategies import HypervolumeImprovement, Strategy, pareto_search
+from botorch_risk.strategies import (
+    Box,
+    HypervolumeImprovement,
+    Strategy,
+    pareto_search,
+    random_decision,
+)
 from botorch_risk.strategies.environment_risk import Turn
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.pareto_search import of_measures
 from botorch_risk.strategies.risk_search import model_of_replicate
 from botorch_risk.test_functions import EnvironmentalSchaffer
 from tests.strategies.cases import OBJECTIVES
@@ -75,9 +82,8 @@ def test_it_beats_random_decisions() -> None:
         max_iterations=10,
         **parts,
     )
-    random = random_pareto_search(
-        problem.decision_bounds, 0, risk_measures=[measure, measure], **parts
-    )
+    space = EnvironmentSpace(Box(problem.decision_bounds), problem.environment, w_is_chosen=False)
+    random = Strategy(space, of_measures([measure, measure], random_decision), 0, num_initial=8)
     reached = []
     for strategy in (search, random):
         for index in range(7):

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from botorch_risk_bench.baselines import random_pareto_search
 from torch import Tensor
 
 from botorch_risk.constraints import RiskConstraint
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import Strategy
-from botorch_risk.strategies.pareto_search import ObjectiveRisksRecipe, pareto_optimal
+from botorch_risk.strategies import Box, Strategy, random_decision
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.pareto_search import ObjectiveRisksRecipe, of_measures, pareto_optimal
 from tests import oracles
 from tests.strategies.cases import OBJECTIVES
 from tests.strategies.loops import play, recommended
@@ -30,14 +30,10 @@ def limit(threshold: float, outcome: int) -> RiskConstraint:
 
 
 def build(seeds: Any = (0, 1), num_initial: int = 8, **options: Any) -> Strategy:
-    return random_pareto_search(
-        OBJECTIVES.bounds,
-        seeds,
-        environment=OBJECTIVES.environment,
-        risk_measures=MEASURES,
-        num_initial=num_initial,
-        **options,
-    )
+    r"""Random decisions, of which the best by the posterior mean are recommended."""
+    space = EnvironmentSpace(Box(OBJECTIVES.bounds), OBJECTIVES.environment, w_is_chosen=False)
+    method = of_measures(MEASURES, random_decision, **options)
+    return Strategy(space, method, seeds, num_initial=num_initial)
 
 
 def risks_of_the_mean(strategy: Strategy, row: int, X: Tensor) -> np.ndarray:

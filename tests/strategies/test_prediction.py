@@ -21,7 +21,7 @@ NAMES = [
     "rahbo",
     "rahbo-mixed",
     "adaptive_repeats-fixed",
-    "gp_ucb",
+    "uhe_bo",
     "sbo_kde",
     "v_ucb",
     "truvar",

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
@@ -58,15 +57,6 @@ def test_all_readings_are_evidence_of_the_noise_if_asked_for() -> None:
     noise = strategy.belief.predicted_noise(at.unsqueeze(0))[0]
     torch.testing.assert_close(noise, model.predicted_noise(at), rtol=1e-6, atol=0)
     assert ((noise / of_spread.belief.predicted_noise(at.unsqueeze(0))[0]).log().abs() > 1e-3).all()
-
-
-def test_gp_ucb_explores_as_if_risk_neutral() -> None:
-    neutral, averse = build(heteroscedastic_gp_ucb), build(rahbo)
-    (X,) = play(neutral, 1)
-    play(averse, 1)
-    free = RiskAverseUpperConfidenceBound(neutral.belief, 4.0, 4.0, 0.0)
-    assert (free.evaluate(neutral.ask() / 2) >= free.evaluate(X / 2).amax(-1, keepdim=True)).all()
-    assert torch.equal(neutral.recommend(), averse.recommend())  # same data, same rule
 
 
 def test_uncertainty_sampling_comes_first() -> None:

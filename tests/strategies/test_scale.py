@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from botorch_risk_bench.baselines import gp_ucb
 from torch import Tensor
 
 from botorch_risk.environments import DiscreteEnvironment
@@ -15,7 +14,6 @@ FAST: dict[str, Any] = {"seeds": [0, 1], "num_initial": 6, "num_restarts": 2, "r
 LEVELS = DiscreteEnvironment(torch.tensor([[0.1], [0.5], [0.9]], dtype=torch.double))
 STRATEGIES: dict[str, Any] = {
     "rahbo": (lambda: rahbo(UNIT, num_repeats=3, risk_aversion=0.0, **FAST), 3),
-    "gp_ucb": (lambda: gp_ucb(UNIT, **FAST), 1),
     "uhe_bo": (lambda: uhe_bo(UNIT, **FAST), 1),
     "sbo_kde": (lambda: sbo_kde(UNIT, context_bounds=UNIT, n_w=16, **FAST), 1),
     "drbo_kde": (lambda: drbo_kde(UNIT, context_bounds=UNIT, n_w=16, **FAST), 1),

@@ -4,7 +4,6 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from bench.studies.open_benchmark.bounds import certify
 from botorch_risk.test_functions.certified import (
     OPTIMA,
     RISKS,
@@ -17,7 +16,6 @@ from botorch_risk.test_functions.closed_forms import FORMS
 from tests import oracles
 
 PAIRS = [(form, risk) for form, risks in certificates().items() for risk in risks]
-FAST = [pair for pair in PAIRS if FORMS[pair[0]].num_decision == 1 and pair[1] != "mmd-ball"]
 
 
 @pytest.mark.parametrize(("form", "risk"), PAIRS)
@@ -31,23 +29,6 @@ def test_nothing_nearby_or_at_random_is_better(form: str, risk: str) -> None:
     nearby = [(best + step * steps).clamp(0, 1) for step in (1e-2, 1e-4)]
     values = problem.objective(torch.cat([anywhere, *nearby]))
     assert values.max() <= problem.optimal_risk + 1e-6
-
-
-@pytest.mark.parametrize(("form", "risk"), FAST)
-def test_the_proof_holds_again(form: str, risk: str) -> None:
-    problem = CertifiedProblem(form, risk)
-    environment = environment_of(problem.num_environment)
-    start = problem.optimal_decision
-    measure = measure_of(risk, environment)
-    found = certify(problem.form, measure, environment.points, environment.weights, start)
-    assert found.best == pytest.approx(problem.optimal_risk, abs=1e-9)
-    assert found.num_cells == certificates()[form][risk]["boxes"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("form", "risk"), [pair for pair in PAIRS if pair not in FAST])
-def test_the_longer_proofs_hold_again(form: str, risk: str) -> None:
-    test_the_proof_holds_again(form, risk)
 
 
 def test_there_are_at_least_sixty_pairs_and_risks_change_the_decision() -> None:

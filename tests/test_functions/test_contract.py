@@ -1,13 +1,6 @@
-r"""The laws of every problem, and what the loop of experiments asks of one."""
+r"""The laws of every problem."""
 
 import pytest
-import torch
-from botorch_risk_bench.campaigns.loop import evaluate
-from botorch_risk_bench.experiments.problem import (
-    ProblemWithContexts,
-    ProblemWithObjective,
-    decision_bounds,
-)
 
 from botorch_risk.testing.laws import Law
 from botorch_risk.testing.problems import LAWS, ProblemCase
@@ -19,19 +12,3 @@ from tests.test_functions.cases import PROBLEMS
 @pytest.mark.every_device
 def test_law(case: ProblemCase, law: Law) -> None:
     law.check(at_home(case))
-
-
-@pytest.mark.parametrize("case", [row for row in PROBLEMS if row.values[0].objective])
-def test_is_what_the_experiment_loop_asks_for(case: ProblemCase) -> None:
-    problem, seeds = case.build(torch.float64), [5, 1, 8]
-    assert decision_bounds(problem).shape == (2, case.decision)
-    assert isinstance(problem, ProblemWithObjective)
-    assert isinstance(problem, ProblemWithContexts) == (problem.dim > case.decision)
-    X = case.sobol(problem, 6).reshape(3, 2, case.decision)
-    assert torch.equal(problem.objective(X), case.objective(problem, X))
-    met, outcomes = evaluate(problem, X, seeds, num_repeats=4, index=2)
-    assert met.shape == (3, 2, problem.dim)
-    assert torch.equal(met[..., : case.decision], X)
-    assert outcomes.shape == (3, 2, 4)
-    _, alone = evaluate(problem, X[1:2], [1], num_repeats=4, index=2)
-    torch.testing.assert_close(alone, outcomes[1:2], rtol=1e-9, atol=1e-9)

@@ -11,7 +11,6 @@ from botorch.utils.testing import (
     BotorchTestCase,
     SyntheticTestFunctionTestCaseMixin,
 )
-from botorch_risk_bench.problems import PortfolioOptimization
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import burr12, cauchy, kstest, norm
 from torch import Tensor
@@ -313,5 +312,3 @@ def test_refuses_unknown_variants():
         EnvironmentalAckley(2)
     with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
         EnvironmentalHartmann("uniform")
-    with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
-        PortfolioOptimization(distribution="cauchy")

@@ -5,7 +5,6 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.test_functions import Branin, Hartmann, Shekel
 from botorch.test_functions.synthetic import PressureVessel
-from botorch_risk_bench.experiments.problem import ProblemWithObjective
 from torch import Tensor
 
 from botorch_risk.seeding import generators
@@ -136,7 +135,6 @@ def test_refuses_what_does_not_fit() -> None:
 def test_the_largest_value_is_minus_the_smallest(kind: type[Branin], negate: bool) -> None:
     function = kind()
     problem = MaximizedTestFunction(kind(negate=negate))
-    assert isinstance(problem, ProblemWithObjective)
     assert not problem.is_minimization_problem
     assert torch.equal(problem.bounds, function.bounds)
     assert problem.optimal_value == -function.optimal_value

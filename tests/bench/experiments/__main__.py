@@ -1,7 +1,0 @@
-r"""The command line with the test experiments in it."""
-
-from botorch_risk_bench.cli import main
-
-from tests.bench.experiments.noisy_quadratic import EXPERIMENTS
-
-main(EXPERIMENTS)
