@@ -2,9 +2,10 @@ r"""Every strategy, one line each; `test_contract.py` tests what they share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
+import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
@@ -174,14 +175,10 @@ class StrategyCase:
     def name(self) -> str:
         return self.make.__name__ + self.label
 
-    @property
+    @cached_property
     def kind(self) -> str:
-        r"""Its constructor or, if that is not the package's, its problem.
-
-        The second device runs one case of each kind.
-        """
-        is_own = self.make.__module__.startswith("botorch_risk.")
-        return self.make.__name__ if is_own else type(self.problem).__name__
+        r"""Its method: `make test` runs a law of strategies on one of each."""
+        return type(self.build(0).method).__name__
 
     @property
     def num_decisions(self) -> int:
@@ -398,3 +395,4 @@ STRATEGIES = [
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
 ]
+every_strategy = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)

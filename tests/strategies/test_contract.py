@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_risk.strategies import random_search
 from tests.devices import home
-from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase
+from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase, every_strategy
 from tests.strategies.loops import (
     SEEDS,
     are_among,
@@ -23,7 +23,6 @@ from tests.strategies.loops import (
     recommended,
     undisturbed,
 )
-from tests.strategies.quick import every, one_of_a_kind
 
 pytestmark = [
     pytest.mark.every_device,
@@ -33,7 +32,7 @@ pytestmark = [
 ]
 
 
-@every
+@every_strategy
 def test_protocol_and_shapes(case: StrategyCase) -> None:
     strategy = case.build(SEEDS, batch_size=case.batch_size)
     first, second = play(strategy, 2, problem=case.problem)
@@ -55,7 +54,7 @@ def test_protocol_and_shapes(case: StrategyCase) -> None:
             assert are_among(reported, evaluated)
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
     loop, resumed = undisturbed(case), case.build(SEEDS)
     state = json.loads(json.dumps(loop.states[1]))
@@ -69,7 +68,7 @@ def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
         case.build([0, 1]).load_state_dict(state)
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
     alone = case.build(1)
     asked = [*play(alone, 3, problem=case.problem), alone.ask()]
@@ -77,7 +76,7 @@ def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
         torch.testing.assert_close(many[1:2], one, atol=1e-6, rtol=0)
 
 
-@one_of_a_kind
+@every_strategy
 def test_the_default_dtype_changes_nothing(
     case: StrategyCase, default_dtype: Callable[..., None]
 ) -> None:
@@ -94,7 +93,7 @@ def test_the_default_dtype_changes_nothing(
         torch.testing.assert_close(left, right, atol=atol, rtol=0, equal_nan=True)
 
 
-@one_of_a_kind
+@every_strategy
 def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: StrategyCase) -> None:
     holed, whole = case.build(SEEDS), undisturbed(case).asked
     for index in range(3):
@@ -113,7 +112,7 @@ def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: Strate
         assert are_among(reported[1], decisions)
 
 
-@one_of_a_kind
+@every_strategy
 def test_data_with_a_graph_and_integers_are_taken_as_numbers(case: StrategyCase) -> None:
     r"""And as a copy: what the caller does to a tensor afterwards is the caller's."""
     plain, strategy = case.build(SEEDS), case.build(SEEDS)
@@ -132,7 +131,7 @@ def test_data_with_a_graph_and_integers_are_taken_as_numbers(case: StrategyCase)
     assert not any(each.requires_grad for each in kept)
 
 
-@one_of_a_kind
+@every_strategy
 def test_bounds_with_a_graph_or_of_integers_are_taken_as_numbers(case: StrategyCase) -> None:
     def passed(change: Callable[[Tensor], Tensor]) -> Any:
         r"""The strategy with its boxes changed, and then overwritten."""
@@ -154,7 +153,7 @@ def test_bounds_with_a_graph_or_of_integers_are_taken_as_numbers(case: StrategyC
     assert whole.ask().dtype == torch.double
 
 
-@every
+@every_strategy
 def test_points_outside_the_bounds_and_empty_rounds_are_refused(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
     asked = strategy.ask()
@@ -182,7 +181,7 @@ def test_batches_are_refused_in_words_where_points_come_singly(single: StrategyC
         play(strategy, 3, problem=single.problem)
 
 
-@every
+@every_strategy
 def test_bad_input_changes_nothing(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
     asked = strategy.ask()

@@ -16,7 +16,14 @@ from torch import Tensor
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.strategies import Strategy, rahbo, truvar
 from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
-from tests.strategies.cases import DOMAIN, NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase
+from tests.strategies.cases import (
+    DOMAIN,
+    NUM_REPEATS,
+    PROBLEM,
+    STRATEGIES,
+    StrategyCase,
+    every_strategy,
+)
 from tests.strategies.loops import (
     SEEDS,
     decisions_of,
@@ -26,13 +33,12 @@ from tests.strategies.loops import (
     recommended,
     undisturbed,
 )
-from tests.strategies.quick import one_of_a_kind, parametrized
 
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 OF_A_DOMAIN = [case for case in STRATEGIES if case.of_a_domain]
 OF_MEAN_AND_VARIANCE = [case for case in STRATEGIES if "risk_aversion" in case.options][:4]
 pytestmark = pytest.mark.filterwarnings("ignore")
-on_a_domain = parametrized(OF_A_DOMAIN)
+on_a_domain = pytest.mark.parametrize("case", OF_A_DOMAIN, ids=lambda case: case.name)
 
 
 def first_round(case: StrategyCase, strategy: Any) -> tuple[Tensor, Tensor]:
@@ -66,13 +72,13 @@ def refuses(other: Any, state: dict[str, Any], name: str) -> None:
     assert same(other.state_dict(), before)
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_state_of_other_bounds_is_refused(case: StrategyCase) -> None:
     other = with_boxes(case, lambda box: 2 * box).build(SEEDS)
     refuses(other, undisturbed(case).states[0], "bounds|domain")
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_state_of_another_initial_design_is_refused(case: StrategyCase) -> None:
     refuses(case.build(SEEDS, num_initial=5), undisturbed(case).states[0], "num_initial")
 
@@ -97,7 +103,7 @@ def another_option(case: StrategyCase) -> tuple[str, Any]:
     return "num_restarts", case.build(SEEDS, num_restarts=7)
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_state_of_other_options_is_refused(case: StrategyCase) -> None:
     name, other = another_option(case)
     refuses(other, undisturbed(case).states[0], name)
@@ -121,7 +127,7 @@ def failing_linear_algebra() -> Iterator[None]:
         yield
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_tell_that_fails_changes_nothing(case: StrategyCase) -> None:
     loop, strategy = undisturbed(case), case.build(SEEDS)
     for X, Y in loop.told[:2]:
@@ -156,7 +162,7 @@ def test_outcomes_that_overflow_leave_the_loop_as_it_was() -> None:
     assert strategy.ask().shape == (2, 1, 1)
 
 
-@one_of_a_kind
+@every_strategy
 def test_the_rest_of_a_partly_told_initial_design_is_asked_again(case: StrategyCase) -> None:
     loop, strategy = undisturbed(case), case.build(SEEDS)
     X, Y = loop.told[0]
@@ -167,7 +173,7 @@ def test_the_rest_of_a_partly_told_initial_design_is_asked_again(case: StrategyC
     torch.testing.assert_close(strategy.ask(), loop.asked[1], equal_nan=True)
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
     case: StrategyCase,
 ) -> None:
@@ -186,7 +192,7 @@ def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
         assert strategy.recommend()[1].isnan().all()
 
 
-@one_of_a_kind
+@every_strategy
 def test_the_number_of_repeats_may_vary(case: StrategyCase) -> None:
     loop, strategy = undisturbed(case), case.build(SEEDS)
     strategy.tell(*loop.told[0])
@@ -234,7 +240,7 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
 OF_THE_OPTIMISERS = 2e-5  # what two of their runs may differ by; models agree to 1e-6
 
 
-@one_of_a_kind
+@every_strategy
 def test_rows_without_an_outcome_have_no_weight(case: StrategyCase) -> None:
     assert deviations_from_the_rows_that_are_there(case) < OF_THE_OPTIMISERS
 
@@ -301,7 +307,7 @@ def test_points_between_those_of_the_domain_are_taken(case: StrategyCase) -> Non
 # Modes of PyTorch.
 
 
-@one_of_a_kind
+@every_strategy
 def test_a_loop_in_inference_mode_runs_or_is_refused_in_one_line(case: StrategyCase) -> None:
     with torch.inference_mode():
         strategy = case.build(SEEDS)
