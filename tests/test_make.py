@@ -72,7 +72,7 @@ def test_everything_is_installed_by_test_all_and_skips_are_counted() -> None:
     assert re.search(
         r"^test-all: \$\(VENV\)/\.all .*\n.* -p tests\.only_known_skips ", recipe, re.M
     )
-    (line,) = re.findall(r"^\$\(VENV\)/\.all: .*\n.*\n(.*)$", recipe, re.M)
+    (line,) = re.findall(r"^ALL := (.*)$", recipe, re.M)
     for folder in (".", "./bench"):
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))
         extras = project["project"]["optional-dependencies"]
@@ -82,8 +82,24 @@ def test_everything_is_installed_by_test_all_and_skips_are_counted() -> None:
             for each in extra
         ]
         named = {name for match in inner if match for name in match[1].split(",")}
-        (installed,) = re.findall(rf'-e "{re.escape(folder)}\[(.*?)\]"', line)
+        (installed,) = re.findall(rf'"{re.escape(folder)}\[(.*?)\]"', line)
         assert set(extras) - named <= set(installed.split(","))
+
+
+def pins(name: str) -> dict[str, str]:
+    r"""The version of each distribution in a lock file."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    rows = [line.partition(" ;")[0].split("==") for line in lines if not line.startswith("#")]
+    return {distribution: version for distribution, version in rows}
+
+
+def test_the_lock_files_agree_and_pin_what_is_asked_for() -> None:
+    every, tested = pins("constraints.txt"), pins("requirements-test.txt")
+    assert {name: version for name, version in tested.items() if every[name] != version} == {}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    names = {re.split(r"[\[<>=]", each)[0].replace("_", "-") for each in asked}
+    assert names - {"botorch-risk"} <= tested.keys()
 
 
 OUTSIDE = Path(__file__).with_name("release_outside.py")
