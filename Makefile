@@ -8,27 +8,40 @@ BENCH_TESTS := bench/tests bench/botorch_risk_bench
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: demo test test-bench two-trees test-all canary lint bench tutorials docs docs-serve release-check clean
+.PHONY: demo test test-bench two-trees test-all canary lint types lock bench tutorials docs docs-serve release-check clean
 
-$(VENV)/.bench: pyproject.toml bench/pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . -e ./bench
+# Each environment has the versions of constraints.txt, which `make lock` writes with requirements-test.txt.
+TEST := ".[dev]" "./bench[dask,simulations,slurm]"
+ALL := ".[bayesian,dev,docs]" "./bench[dask,peers,problems,simulations,slurm]" "baybe>=0.15" "bofire>=0.5" "optunahub>=0.5" "xopt>=3.2.2"
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+BOTH := --no-deps --no-build-isolation -e . -e ./bench
+LOCK := $(VENV)/lock/bin/uv pip compile - --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--no-annotate --custom-compile-command "make lock" --no-emit-package botorch_risk --no-emit-package botorch-risk-bench
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.lint: constraints.txt | $(BIN)/python
+	$(INSTALL) -c constraints.txt ruff
 	touch $@
 
-$(VENV)/.all: pyproject.toml bench/pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bayesian,dev,docs]" -e "./bench[dask,peers,problems,simulations,slurm]" "baybe>=0.15" "bofire>=0.5" "optunahub>=0.5" "xopt>=3.2.2"
-	touch $@ $(VENV)/.dev $(VENV)/.bench
-
-$(VENV)/.dev: pyproject.toml bench/pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" -e "./bench[dask,simulations,slurm]"
-	touch $@ $(VENV)/.bench
-
-$(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]" -e ./bench
+$(VENV)/.bench: pyproject.toml bench/pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -c constraints.txt -e . -e ./bench
 	touch $@
+
+$(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -c constraints.txt -e ".[docs]" -e ./bench
+	touch $@
+
+$(VENV)/.dev: pyproject.toml bench/pyproject.toml requirements-test.txt | $(BIN)/python
+	$(INSTALL) -r requirements-test.txt
+	$(INSTALL) $(BOTH)
+	touch $@ $(VENV)/.bench $(VENV)/.lint
+
+$(VENV)/.all: pyproject.toml bench/pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -r constraints.txt
+	$(INSTALL) $(BOTH)
+	touch $@ $(VENV)/.dev $(VENV)/.docs $(VENV)/.bench $(VENV)/.lint
 
 demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse (about a minute)
 	$(BIN)/python -m botorch_risk_bench.reports.demo $(ARGS)
@@ -54,10 +67,19 @@ canary:  ## the tests with the newest versions of all dependencies, in an enviro
 	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
 	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" tests botorch_risk $(BENCH_TESTS) $(ARGS)
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.lint  ## ruff alone: it installs nothing else
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## mypy, which reads the types of torch
 	$(BIN)/mypy
+
+# Versions stay as they are; ARGS=--upgrade brings the newest ones, ARGS="--upgrade-package botorch" one of them.
+lock:  ## pin every distribution again, for all interpreters and platforms
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	printf '%s\n' $(ALL) | $(LOCK) -o constraints.txt $(ARGS)
+	printf '%s\n' $(TEST) | $(LOCK) -o requirements-test.txt -c constraints.txt
 
 bench: $(VENV)/.dev  ## every speed figure, side by side with what a user would otherwise run
 	$(BIN)/python -m bench.speed --device $(DEVICE) $(ARGS)

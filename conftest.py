@@ -1,9 +1,11 @@
 r"""One thread per worker unless OMP_NUM_THREADS says otherwise; one random state for every test.
 
-A test in which BoTorch would compile a kernel fails: whoever runs that code waits for a minute.
+A test in which BoTorch would compile a kernel fails: whoever runs that code waits for a minute. A
+file that imports an extra that is not installed is skipped as a whole.
 """
 
 import os
+from collections.abc import Generator
 
 import pytest
 import torch
@@ -20,6 +22,34 @@ def _refuse_to_compile() -> None:
 
 
 logei._try_load_fused_kernel = _refuse_to_compile
+
+
+# What is never an extra: without it, an import is an error.
+NEEDED = {"bench", "botorch", "botorch_risk", "botorch_risk_bench", "gpytorch", "tests", "torch"}
+
+
+def missing_extra(error: BaseException | None) -> str | None:
+    r"""The module of an extra whose absence ended an import, directly or on the way."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            top = error.name.partition(".")[0]
+            return None if top in NEEDED else top
+        error = error.__cause__ or error.__context__
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    r"""Skips a file for want of an extra; a test that runs tells what it needs itself."""
+    report = yield
+    call = getattr(report, "call", None)
+    name = missing_extra(call.excinfo.value) if call is not None and call.excinfo else None
+    if report.failed and name is not None:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: needs `{name}`, of an extra")
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -8,22 +8,26 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import botorch_risk
+from botorch_risk.extras import MissingExtraError
 from tests.public_objects import public_objects
 
 FILE = Path(__file__).with_suffix(".txt")
 
 
 def modules(package: ModuleType = botorch_risk) -> Iterator[ModuleType]:
-    r"""The modules of a package."""
+    r"""The modules of a package whose extras are installed."""
     walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     names = [each.name for each in walked if not each.name.endswith("__main__")]
-    yield from map(importlib.import_module, names)
+    for name in names:
+        with suppress(MissingExtraError):
+            yield importlib.import_module(name)
 
 
 def stored_defaults() -> list[str]:

@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import cvxpy as cp
 import numpy as np
+import pytest
 import torch
 from scipy.integrate import quad
 from scipy.optimize import linprog
@@ -300,6 +300,7 @@ def mmd_worst_case(
         return expectation(values, weights)
     eigenvalues, vectors = np.linalg.eigh(kernel_matrix)
     root = (vectors * np.sqrt(np.clip(eigenvalues, 0, None))).T / radius
+    cp = pytest.importorskip("cvxpy")
     worst = cp.Variable(len(values), nonneg=True)
     within = cp.norm(root @ worst - root @ weights) <= 1
     problem = cp.Problem(cp.Minimize(values @ worst), [cp.sum(worst) == 1, within])

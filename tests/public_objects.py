@@ -6,7 +6,8 @@ import inspect
 import pkgutil
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -14,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from torch import Tensor
 
 import botorch_risk
+from botorch_risk.extras import MissingExtraError
 
 Public = type | FunctionType
 
@@ -31,12 +33,17 @@ def public_objects(package: ModuleType = botorch_risk) -> dict[str, Any]:
     walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     names = [each.name for each in walked]
     for module_name in sorted(names, key=lambda name: (name.count("."), name)):
-        module = importlib.import_module(module_name)
-        for name in getattr(module, "__all__", ()):
-            value = getattr(module, name)
+        for name, value in exports_of(module_name):
             if isinstance(value, Public):
                 found.setdefault(value, f"{module_name}.{name}".partition(".")[2])
     return {name: value for value, name in found.items()}
+
+
+def exports_of(module_name: str) -> Iterator[tuple[str, Any]]:
+    r"""What a module exports; nothing if its extra is not installed."""
+    with suppress(MissingExtraError):
+        module = importlib.import_module(module_name)
+        yield from ((name, getattr(module, name)) for name in getattr(module, "__all__", ()))
 
 
 def is_ours(value: Any) -> bool:

@@ -2,7 +2,6 @@ r"""`botorch-risk campaign`, as a user types it."""
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from botorch_risk_bench.campaign_commands import one_line_errors
 from botorch_risk_bench.cli import app
 from typer.testing import CliRunner, Result
 
-from bench.tests.campaigns.small import MODULE, as_first_version, run_here, small
+from bench.tests.campaigns.small import MODULE, run_here, small
 from bench.tests.played import bytes_of, change
 
 
@@ -112,15 +111,13 @@ def with_own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Pa
     return path, ran
 
 
-@pytest.mark.parametrize("make", [lambda path: None, as_first_version], ids=["new", "first"])
 @pytest.mark.parametrize(
     "words", [["status"], ["table"], ["table", "--to", "a.csv"], ["board"], ["board", "--to", "b"]]
 )
 def test_reading_a_store_does_not_run_the_modules_that_it_names(
-    words: list[str], make: Callable[[Path], None], with_own_module: tuple[Path, Path]
+    words: list[str], with_own_module: tuple[Path, Path]
 ) -> None:
     path, ran = with_own_module
-    make(path)
     looked_in = list(sys.path)
     assert invoke(words[0], path, *words[1:]).exit_code == 0
     assert not ran.exists() and sys.path == looked_in

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import hashlib
 import math
+import re
 import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_risk.strategies.former import MODULES, as_today
-
+# The modules in the name of a part of this project, up to its class, function or outer function.
+_MODULES = re.compile(r"^botorch_risk(?:_bench)?\.(?:[a-z]\w*\.)*(?=\w+(?:$|\.<locals>)|_*[A-Z])")
 _LISTED = 64  # tensors with more entries are described by a digest
 _DTYPES = {
     name: getattr(torch, name)
@@ -34,7 +35,7 @@ def public_name(part: type | Callable[..., Any]) -> str:
         >>> public_name(ValueAtRisk), public_name(Module)
         ('botorch_risk.ValueAtRisk', 'torch.nn.modules.module.Module')
     """
-    return MODULES.sub("botorch_risk.", f"{part.__module__}.{part.__qualname__}")
+    return _MODULES.sub("botorch_risk.", f"{part.__module__}.{part.__qualname__}")
 
 
 def describe(value: Any) -> Any:
@@ -72,17 +73,10 @@ def describe(value: Any) -> Any:
 
 
 def difference(expected: Any, found: Any, name: str = "arguments") -> str | None:
-    r"""The first difference of two descriptions, in words; None if they are equal.
-
-    Names stored by an older version count as today's.
-    """
-    return _difference(as_today(expected), as_today(found), name)
-
-
-def _difference(expected: Any, found: Any, name: str) -> str | None:
+    r"""The first difference of two descriptions, in words; None if they are equal."""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key in dict.fromkeys([*expected, *found]):
-            first = _difference(expected.get(key), found.get(key), str(key))
+            first = difference(expected.get(key), found.get(key), str(key))
             if first is not None:
                 return first
         return None
@@ -96,11 +90,9 @@ def _is_equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, list) and isinstance(found, list):
         return len(expected) == len(found) and all(map(_is_equal, expected, found))
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        return _difference(expected, found, "") is None
+        return difference(expected, found) is None
     if isinstance(expected, float) and isinstance(found, float):
         return math.isclose(expected, found, rel_tol=1e-6) or expected == found
-    if isinstance(expected, str) and isinstance(found, str):  # the older one had another digest
-        return expected == found or expected.rpartition(" ~")[0] == found
     return bool(expected == found)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor
 
 from botorch_risk.strategies.arguments import from_json
-from botorch_risk.strategies.former import fits_as_today
 
 _FORMAT = 1
 
@@ -61,7 +60,7 @@ def tensors_of(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
     """
     if not isinstance(described, Mapping) or set(names) - set(described):
         raise ValueError(f"Expected tensors named {list(names)}. Got {reprlib.repr(described)}.")
-    return {fits_as_today(name): from_json(value) for name, value in described.items()}
+    return {name: from_json(value) for name, value in described.items()}
 
 
 def state_like(

@@ -4,8 +4,8 @@ import itertools
 import warnings
 from collections.abc import Callable
 
-import cvxpy as cp
 import numpy as np
+import pytest
 from scipy.optimize import linprog, minimize_scalar
 
 from tests.oracles import expectation
@@ -43,6 +43,7 @@ def chi_square_worst_case(values: np.ndarray, weights: np.ndarray, radius: float
         return expectation(values, weights)
     values, weights = values[weights > 0], weights[weights > 0]
     least, spread = values.min(), max(np.ptp(values), 1e-300)
+    cp = pytest.importorskip("cvxpy")
     worst = cp.Variable(len(values), nonneg=True)
     within = cp.norm(cp.multiply(1 / np.sqrt(weights), worst - weights)) <= np.sqrt(radius)
     problem = cp.Problem(

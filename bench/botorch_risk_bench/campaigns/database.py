@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from botorch_risk.strategies.arguments import as_today
 from botorch_risk_bench.campaigns import schema
 
 _TIMEOUT_SECONDS = 60.0
@@ -54,8 +53,7 @@ def checksum(*values: bytes | str | float | int | None) -> bytes:
 def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Connection:
     r"""Open a store, or create it if an identity is given and the file is missing or empty.
 
-    An identity means that the caller will write, so a store of the first version is upgraded. Only
-    the part of the identity that it knows is compared.
+    An identity means that the caller will write; a store of another identity is refused.
     """
     if identity is None and not path.exists():
         raise StoreError(f"File not found: {path}")
@@ -69,14 +67,7 @@ def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Con
                         create(connection, identity)
             _check_file(connection, path)
             if identity is not None:
-                found = read_identity(connection, path)
-                is_current = schema.version_of(connection) == schema.VERSION
-                known = identity.keys() if is_current else identity.keys() & found.keys()
-                check_identity(found, {key: identity[key] for key in known}, path)
-                if not is_current:
-                    with transaction(connection, path):
-                        schema.upgrade(connection)
-                        write_identity(connection, identity)
+                check_identity(read_identity(connection, path), identity, path)
         except BaseException:
             connection.close()
             raise
@@ -133,7 +124,7 @@ def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) 
 
 def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
     r"""Raise a StoreError that names the differences between two identities."""
-    stored = dict(_leaves(as_today(found)))
+    stored = dict(_leaves(found))
     expected = dict(_leaves(json.loads(json.dumps(dict(wanted)))))
     differing = [
         f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"
@@ -261,7 +252,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 def _check_file(connection: sqlite3.Connection, path: Path) -> None:
     if application_of(connection) != schema.APPLICATION_ID:
         raise StoreError(f"Expected {path} to be the store of a campaign. Got another file.")
-    if (version := schema.version_of(connection)) not in schema.VERSIONS:
+    if (version := schema.version_of(connection)) != schema.VERSION:
         raise StoreError(
             f"Expected schema {schema.VERSION} of stores, with checksums, in {path}. Got schema "
             f"{version}, which this version cannot read; run the experiment again into a new file."

@@ -1,10 +1,9 @@
-r"""The tables of a store, and the upgrade from former versions."""
+r"""The tables of a store."""
 
 import sqlite3
 
 APPLICATION_ID = 0x42525843  # "BRXC", in the header of the file
 VERSION = 3
-VERSIONS = (1, 2, VERSION)
 
 KEY = "experiment, strategy, setting"
 IS_KEY = "experiment = ? AND strategy = ? AND setting = ?"
@@ -59,7 +58,6 @@ TABLES = (
     "num_reports INTEGER NOT NULL, has_failed INTEGER NOT NULL, checksum BLOB NOT NULL, "
     f"PRIMARY KEY ({BLOCK})) WITHOUT ROWID",
 )
-_WITHOUT_CHECKSUMS = ("timings", "failures", "reports")  # in version 1
 _COUNTED = (
     f"SELECT {BLOCK}, sum(num_reports) AS num_reports, sum(has_failed) AS has_failed FROM ("
     f"SELECT {BLOCK}, 1 AS num_reports, 0 AS has_failed FROM reports "
@@ -73,37 +71,10 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    r"""Add the checksums that the first version lacks, and the tallies that the second lacks."""
-    version = version_of(connection)
-    if version == VERSION:
-        return
-    if version == 1:
-        for table in _WITHOUT_CHECKSUMS:
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum BLOB NOT NULL DEFAULT x''")
-            connection.execute(f"UPDATE {table} SET checksum = checksum({COLUMNS[table]})")
-    connection.execute(TABLES[-1])
-    count_again(connection)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
 def count_again(connection: sqlite3.Connection) -> None:
     r"""Write the tallies of the reports and failures that are there."""
     connection.execute("DELETE FROM tallies")
     connection.execute(f"INSERT INTO tallies {_TALLIES}")
-
-
-def read_as_current(connection: sqlite3.Connection) -> None:
-    r"""Let a reading connection see former versions like this one."""
-    version = version_of(connection)
-    if version == VERSION:
-        return
-    for table in _WITHOUT_CHECKSUMS if version == 1 else ():
-        connection.execute(
-            f"CREATE TEMP VIEW {table} AS SELECT {COLUMNS[table]}, "
-            f"checksum({COLUMNS[table]}) AS checksum FROM main.{table}"
-        )
-    connection.execute(f"CREATE TEMP VIEW tallies AS {_TALLIES}")
 
 
 def foreign_part(connection: sqlite3.Connection) -> str | None:
@@ -111,12 +82,7 @@ def foreign_part(connection: sqlite3.Connection) -> str | None:
 
     Reading a view or a virtual table may never end.
     """
-    version = version_of(connection)
-    expected = {
-        table: _columns(table, version)
-        for table in PRIMARY
-        if version == VERSION or table != "tallies"
-    }
+    expected = {table: _columns(table) for table in PRIMARY}
     query = "SELECT type, name, rootpage, sql FROM main.sqlite_master"
     for kind, name, page, sql in connection.execute(query).fetchall():
         if str(name).startswith("sqlite_") and (kind, sql) == ("index", None):
@@ -128,11 +94,9 @@ def foreign_part(connection: sqlite3.Connection) -> str | None:
     return f"no table {min(expected)!r}" if expected else None
 
 
-def _columns(table: str, version: int) -> list[tuple[str, int, int]]:
+def _columns(table: str) -> list[tuple[str, int, int]]:
     r"""Names, positions in the primary key, and 0 for each that is neither hidden nor computed."""
-    names = COLUMNS.get(table, "key, value").split(", ")
-    if version > 1 or table not in _WITHOUT_CHECKSUMS:
-        names.append("checksum")
+    names = [*COLUMNS.get(table, "key, value").split(", "), "checksum"]
     key = PRIMARY[table].split(", ")
     return [(name, key.index(name) + 1 if name in key else 0, 0) for name in names]
 

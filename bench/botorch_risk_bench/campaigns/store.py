@@ -11,17 +11,14 @@ r"""One SQLite file for a campaign, with one writer: each report of a worker is 
 Values other than numbers are JSON, to the last bit. Reading unpickles nothing, and imports nothing
 that the campaign names. Each row has a checksum of all its columns, which is compared on reading,
 and the rounds of a block have no gaps: a reader gets the recorded values, or a `StoreError` that
-names the missing ones. Stores from before all tables had checksums are read unchanged, and upgraded
-on writing. Stores of a single experiment are treated in the same way (`former.py`); each strategy
-is a block.
+names the missing ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import sqlite3
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +34,6 @@ from botorch_risk_bench.campaigns.database import (
     check_row,
     checksum,
     clear_errors,
-    connect,
-    create,
     has_begun,
     open_database,
     read_identity,
@@ -47,19 +42,8 @@ from botorch_risk_bench.campaigns.database import (
     write_identity,
 )
 from botorch_risk_bench.campaigns.description import Block, Campaign, Series, blocks_of
-from botorch_risk_bench.campaigns.former import read_former
-from botorch_risk_bench.campaigns.schema import (
-    BLOCK,
-    COLUMNS,
-    IS_BLOCK,
-    IS_KEY,
-    KEY,
-    NAMED,
-    read_as_current,
-    upgrade,
-)
+from botorch_risk_bench.campaigns.schema import BLOCK, COLUMNS, IS_BLOCK, IS_KEY, KEY, NAMED
 from botorch_risk_bench.campaigns.stored_values import checked_identity
-from botorch_risk_bench.campaigns.whole_files import replacing
 from botorch_risk_bench.campaigns.worker import Failure, Report, Row, versions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_space
@@ -112,27 +96,10 @@ class CampaignStore:
         check_local(self.path)
         identity = None if campaign is None else identity_of(campaign, device)
         extended = extend and has_begun(self.path)
-        former = read_former(self.path)
-        if former is None:
-            self._connection = open_database(self.path, None if extended else identity)
-        else:
-            self._connection = connect("file::memory:")
+        self._connection = open_database(self.path, None if extended else identity)
         try:
-            if former is not None:
-                known = {former.campaign.name: {"default": former.experiment}}
-                old = described(former.campaign, former.campaign.series, former.device, known)
-                old["versions"]["botorch_risk"] = former.version  # others were not stored
-                create(self._connection, old)
-                for report in former.reports:
-                    self.commit(report)
-            if campaign is None or identity is None:
-                read_as_current(self._connection)
-            elif extended:
+            if campaign is not None and identity is not None and extended:
                 self._extend(campaign, identity)
-            elif former is not None:
-                check_identity(self.identity, identity, self.path)
-            if former is not None and identity is not None:
-                self._replace_file()
         except BaseException:
             self.close()
             raise
@@ -175,34 +142,9 @@ class CampaignStore:
         return identity
 
     def blocks(self) -> list[Block]:
-        r"""The units of work, as in `Campaign.blocks`, without importing anything.
-
-        A store from before strategies and rounds were spelled out in it has of an experiment of
-        its own `modules`, where the campaign leaves them open, what was begun.
-        """
-        identity, campaign = self.identity, self.campaign
-        if "spelled_out" in identity:
-            series = [Series(**each) for each in identity["spelled_out"]]
-        else:
-            try:
-                series = dataclasses.replace(campaign, modules=()).spelled_out()
-            except ValueError:  # an experiment of its modules
-                series = [
-                    self._as_begun(each, name)
-                    for each in campaign.series
-                    for name in each.experiments
-                ]
-        return blocks_of(series, campaign.block_size)
-
-    def _as_begun(self, series: Series, experiment: str) -> Series:
-        rows = self._intact("blocks", "WHERE experiment = ? ORDER BY strategy", experiment)
-        begun = [(row[1], row[6]) for row in rows]
-        return dataclasses.replace(
-            series,
-            experiments=experiment,
-            strategies=series.strategies or tuple(dict.fromkeys(label for label, _ in begun)),
-            num_rounds=series.num_rounds or max((1, *(last for _, last in begun))),
-        )
+        r"""The units of work, as in `Campaign.blocks`, without importing anything."""
+        series = [Series(**each) for each in self.identity["spelled_out"]]
+        return blocks_of(series, self.campaign.block_size)
 
     def begun(self, experiment: str, setting: str) -> dict[str, set[int]]:
         r"""The seeds that each strategy has begun."""
@@ -348,15 +290,7 @@ class CampaignStore:
         unchanged = {name: stored.get(name) for name in ("campaign", "spelled_out")}
         check_identity(stored, {**new, **unchanged, "experiments": kept}, self.path)
         with transaction(self._connection, self.path):
-            upgrade(self._connection)
             write_identity(self._connection, new)
-
-    def _replace_file(self) -> None:
-        r"""Replace the file by the database in memory."""
-        with replacing(self.path) as written, closing(sqlite3.connect(written)) as target:
-            self._connection.backup(target)
-        self.close()
-        self._connection = open_database(self.path, None)
 
 
 def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
@@ -381,14 +315,7 @@ def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
                     f"Expected {name!r} to be built in the setting {setting!r}. Got {error!r}."
                 ) from error
             experiments.setdefault(name, {})[setting] = definition.identity(problem)
-    return described(campaign, campaign.spelled_out(), device, experiments)
-
-
-def described(
-    campaign: Campaign, spelled_out: Sequence[Series], device: str, experiments: dict[str, Any]
-) -> dict[str, Any]:
-    r"""The identity of a campaign, from its experiments' identities by name and setting."""
-    series = [dataclasses.asdict(each) for each in spelled_out]
+    series = [dataclasses.asdict(each) for each in campaign.spelled_out()]
     return {
         "campaign": campaign.to_json(),
         "device": device,

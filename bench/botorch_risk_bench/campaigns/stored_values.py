@@ -45,7 +45,7 @@ def checked_identity(found: Mapping[str, Any], path: Path) -> dict[str, Any]:
     r"""An identity as it is; raises a StoreError unless it describes a campaign."""
     with expected("the description of a campaign", path):
         Campaign.from_json(found["campaign"])
-        for each in found.get("spelled_out", ()):
+        for each in found["spelled_out"]:
             Series(**each)
         for settings in found["experiments"].values():
             for values in settings.values():

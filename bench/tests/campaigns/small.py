@@ -1,18 +1,9 @@
 r"""Campaigns that take no time, and what can be seen of their results without the package."""
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
-from botorch_risk_bench.campaigns import (
-    Campaign,
-    CampaignStore,
-    Options,
-    Serial,
-    Series,
-    run_campaign,
-)
-from botorch_risk_bench.campaigns.database import write_identity
+from botorch_risk_bench.campaigns import Campaign, Options, Serial, Series, run_campaign
 from botorch_risk_bench.campaigns.worker import Task, versions
 
 MODULE = "bench.tests.experiments.noisy_quadratic"
@@ -39,18 +30,3 @@ def task(campaign: Campaign, number: int = 0, **changes: Any) -> Task:
 
 def run_here(campaign: Campaign, path: Path, **changes: Any) -> int:
     return run_campaign(campaign, path, Serial(), Options(**{"progress": False, **changes}))
-
-
-def as_first_version(path: Path) -> None:
-    r"""Makes a store as the first version would have written it."""
-    with CampaignStore(path) as store:
-        identity = {key: each for key, each in store.identity.items() if key != "spelled_out"}
-    connection = sqlite3.connect(path)
-    with connection:
-        for table in ("timings", "failures", "reports"):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-        connection.execute("DROP TABLE tallies")
-        write_identity(connection, identity)
-        connection.execute("PRAGMA user_version = 1")
-    connection.execute("VACUUM")
-    connection.close()

@@ -4,6 +4,7 @@ import dataclasses
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,10 @@ from botorch_risk_bench.campaigns import (
 from botorch_risk_bench.campaigns import store as module
 from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.campaigns.database import NoResultsError, snapshot
-from botorch_risk_bench.campaigns.schema import VERSION
 from botorch_risk_bench.campaigns.worker import Failure, Report, advance
 from botorch_risk_bench.reports import campaign_markdown, read_board, write_table
 
-from bench.tests.campaigns.small import MODULE, as_first_version, run_here, small, task
+from bench.tests.campaigns.small import MODULE, run_here, small, task
 from bench.tests.experiments.noisy_quadratic import QUADRATIC
 from bench.tests.played import bytes_of, change
 
@@ -201,38 +201,13 @@ def test_nothing_is_written_between_the_reads_of_one_moment(
     assert store.commit(report) == 2
 
 
-def test_a_store_of_the_first_version_reads_alike_and_is_left_alone(path: Path) -> None:
-    with CampaignStore(path) as store:
-        new = contents(store)
-    as_first_version(path)
+def test_a_store_of_another_format_is_refused_and_left_alone(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 2")
     before = path.read_bytes()
-    with CampaignStore(path) as store:
-        assert contents(store) == new
-        assert campaign_markdown(store).count("# quadratic: regret after 3 rounds") == 2
-    assert path.read_bytes() == before
-
-
-def test_a_store_of_the_first_version_is_brought_up_to_date_where_it_is_run(path: Path) -> None:
-    with CampaignStore(path) as store:
-        new = contents(store)
-    as_first_version(path)
-    assert run_here(small(), path) == 0
-    with CampaignStore(path) as store:
-        assert contents(store) == new
-        assert next(store.select("PRAGMA user_version")) == (VERSION,)
-        assert next(store.select("SELECT length(checksum) FROM reports")) == (16,)
-        assert "spelled_out" in store.identity
-    as_first_version(path)
-    with CampaignStore(path, more_of_it(), extend=True) as store:
-        assert store.blocks() == more_of_it().blocks()
-        assert len(list(store.reports())) == 12
-
-
-def test_a_store_of_the_first_version_is_compared_in_what_it_knows(path: Path) -> None:
-    as_first_version(path)
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"campaign.series\[0\].num_rounds=3 there, 9 here"):
-        CampaignStore(path, small(num_rounds=9))
+    for campaign in (None, small()):
+        with pytest.raises(StoreError, match=r"Expected schema 3 .* Got schema 2, which this ver"):
+            CampaignStore(path, campaign)
     assert path.read_bytes() == before
 
 
@@ -243,18 +218,6 @@ def test_what_is_left_open_is_spelled_out_in_the_store(tmp_path: Path) -> None:
         (series,) = store.identity["spelled_out"]
     assert series["strategies"] == list(QUADRATIC.strategies)
     assert series["num_rounds"] == QUADRATIC.num_rounds
-
-
-def test_the_first_version_tells_what_was_begun_where_modules_are_not_read(path: Path) -> None:
-    open_campaign = small(strategies=(), num_rounds=None)
-    store_path = path.with_name("open.sqlite")
-    with CampaignStore(store_path, open_campaign) as store:
-        whole = advance(task(open_campaign))
-        store.commit(part_of(whole, 2))
-    as_first_version(store_path)
-    with CampaignStore(store_path) as store:
-        blocks = store.blocks()
-    assert {(block.strategy, block.num_rounds) for block in blocks} == {(whole.block.strategy, 2)}
 
 
 @pytest.mark.parametrize(
