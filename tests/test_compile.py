@@ -69,6 +69,7 @@ def test_marginals_with_their_gradient() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.handful
 def test_a_risk_with_its_gradient(case: RiskMeasureCase) -> None:
     measure = case.bind(torch.rand(5, 1).double())
     values, weights = torch.rand(3, 5).double().requires_grad_(), torch.full((5,), 0.2).double()

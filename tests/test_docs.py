@@ -336,6 +336,7 @@ def test_the_blocks_run_and_the_loop_goes_on(page: str, tmp_path: Path) -> None:
         continuation(first)
 
 
+@pytest.mark.slow
 def test_later_fits_of_faster_loops_are_short(tmp_path: Path) -> None:
     names, _ = run(DOCS / "faster_loops.md", tmp_path)  # which prints other numbers every time
     evaluations = names["fit"].num_evaluations

@@ -53,6 +53,7 @@ def test_the_package_alone_does_not_load_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_acquisition_functions_do_not_load_the_optimisers_of_scipy() -> None:
     r"""They would be a third of the time of the import, for a distance and a bound of problems."""
     code = "import sys, botorch_risk.acquisition; sys.exit('scipy.optimize' in sys.modules)"

@@ -35,6 +35,7 @@ def model(request: pytest.FixtureRequest, data: RepeatedData) -> MeanVarianceGP:
 @pytest.mark.parametrize("options", [{}, {"noise_beta": None}, {"posterior_transform": TWICE}])
 @pytest.mark.parametrize("link", ["log", "identity"])
 @pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+@pytest.mark.handful
 def test_joint_form_is_the_average_of_the_sequential_bounds(
     batch_shape: tuple[int, ...], link: str, options: dict[str, Any]
 ) -> None:
@@ -95,6 +96,7 @@ def test_joint_value_never_rises_with_the_aversion(k: int) -> None:
         assert (values.diff() < 0).all()
 
 
+@pytest.mark.slow
 def test_joint_batch_on_the_sine_is_as_averse_as_the_sequential_one() -> None:
     problem = HeteroscedasticSine()
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)

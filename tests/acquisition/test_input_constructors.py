@@ -27,6 +27,7 @@ for kind in (RiskUpperConfidenceBound, TruncatedVarianceReduction, LogRiskAverse
 
 
 @pytest.mark.parametrize("first", (FIRST_THEIRS, pytest.param(FIRST_OURS, marks=pytest.mark.slow)))
+@pytest.mark.slow
 def test_the_registry_knows_our_classes_whichever_is_imported_first(first: str) -> None:
     program = first.format(slow=SLOW_TO_IMPORT) + THEN
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -108,6 +108,7 @@ def test_our_optimiser() -> None:
 
 
 @pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.slow
 def test_robust(q: int) -> None:
     risks, options = robust(variational_gp(), ENVIRONMENT, CVAR)
     gained(qLogExpectedImprovement(risks, best_f=0.0, **options), q)

@@ -86,6 +86,7 @@ def test_equation_8_of_a_batch_is_a_ratio_of_determinants() -> None:
         assert math.sqrt(beta[one].item()) == pytest.approx(width)
 
 
+@pytest.mark.slow
 def test_bounds_of_equation_8_contain_a_function_of_that_norm() -> None:
     r"""In all of 40 experiments, though one in ten may fail: the width is conservative."""
     rng = np.random.default_rng(0)

@@ -33,6 +33,7 @@ print(0 <= strategy.ask().item() <= 1)
 """
 
 
+@pytest.mark.slow
 def test_a_stale_lock_stops_no_search_and_nothing_is_compiled(tmp_path: Path) -> None:
     lock = tmp_path / "logei_fused_ext" / "lock"  # of a process that was killed while it compiled
     lock.parent.mkdir()

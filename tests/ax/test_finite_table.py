@@ -83,6 +83,7 @@ def test_plates_and_recommendation_are_those_of_the_search_outside(measure: Any)
     assert found.risk == pytest.approx(expected.risk, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_what_is_minimised_is_the_negative() -> None:
     upward, downward = table(), table("-conversion")
     assert play(upward, 3) == play(downward, 3, sign=-1.0)

@@ -85,6 +85,7 @@ def test_random_exploration_takes_two_lines() -> None:
     assert len(re.findall(r"  # \d$", EXPLORING, flags=re.MULTILINE)) == 2
 
 
+@pytest.mark.slow
 def test_parts_by_name_make_a_strategy() -> None:
     found: dict[str, Any] = {}
     exec(PARTS, found)

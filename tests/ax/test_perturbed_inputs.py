@@ -62,6 +62,7 @@ def test_the_wide_peak_is_recommended(objective: str, sign: float) -> None:
     assert abs(float(best_arm(client).parameters["heat"]) - 0.7) < 0.1
 
 
+@pytest.mark.slow
 def test_errors_are_normal_and_stay_in_the_search_space() -> None:
     strategy = under_perturbed_inputs({"dose": 0.5, "heat": 0.2}, n_w=256, num_initial=3)
     client = furnace(strategy, parameters=(HEAT, STEPS, DOSE))

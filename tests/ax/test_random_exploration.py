@@ -22,6 +22,7 @@ def test_the_inner_strategy_asks_for_its_own_trials_and_has_the_best_arm() -> No
     assert best_arm(client).lower < best_arm(client).mean
 
 
+@pytest.mark.slow
 def test_trials_of_one_request_are_of_one_kind() -> None:
     client = laboratory(strategy=exploring(seed=1))
     nodes = []

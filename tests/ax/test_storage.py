@@ -114,6 +114,7 @@ def test_without_ax_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_what_torch_draws_elsewhere_does_not_matter() -> None:
     def asked(seed: int) -> list[dict[str, Any]]:
         torch.manual_seed(seed)

@@ -19,6 +19,7 @@ def probabilities(weights: dict[int, float], gamma: float) -> list[float]:
 
 
 @pytest.mark.parametrize("num_arms", [2, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_equals_a_loop_over_ten_thousand_rounds(num_arms: int) -> None:
     rng = random.Random(num_arms)
     bandit, weights = Exp3.start(1, num_arms), dict.fromkeys(range(num_arms), 1.0)
@@ -37,6 +38,7 @@ def test_equals_a_loop_over_ten_thousand_rounds(num_arms: int) -> None:
 
 
 @pytest.mark.parametrize("means", [(0.9, 0.1), (0.5, 0.5), (0.2, 0.6, 0.4)])
+@pytest.mark.slow
 def test_regret_on_bernoulli_arms_stays_below_its_bound(means: tuple[float, ...]) -> None:
     R, T, K = 32, 600, len(means)
     table = torch.rand(T, R, K, generator=torch.Generator().manual_seed(0)) < torch.tensor(means)

@@ -155,6 +155,7 @@ def test_rows_count_once_where_a_transform_makes_several_inputs_of_one() -> None
         torch.testing.assert_close(getattr(found, name), getattr(expected, name))
 
 
+@pytest.mark.slow
 def test_devices(device: torch.device) -> None:
     X, Y = data()
     check = leave_one_out(MeanVarianceGP(X.to(device), Y.to(device)))

@@ -114,6 +114,7 @@ def model_of(n: int, k: int, seed: int = 0, quiet: float = 1.0, **options: Any) 
     ("n", "k", "quiet", "says"),
     [(9, 1, 1.0, True), (40, 5, 1.0, False), (40, 5, 0.05, False), (9, 10, 1.0, False)],
 )
+@pytest.mark.slow
 def test_noise_of_which_little_is_known_is_said_to_be_nearly_constant(
     n: int, k: int, quiet: float, says: bool
 ) -> None:

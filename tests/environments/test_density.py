@@ -116,6 +116,7 @@ def test_silverman_equals_scipys(d_w):
 
 
 @pytest.mark.parametrize("at_bounds", ["truncate", "reflect", "clip"])
+@pytest.mark.slow
 def test_leave_one_out_equals_a_search_over_a_grid(at_bounds):
     centers = torch.tensor([0.2, 0.8]).double().repeat(15).unsqueeze(-1)
     observed = centers + 0.02 * (draws(30, 1) - 0.5)

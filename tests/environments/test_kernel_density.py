@@ -261,6 +261,7 @@ def l1_error(observed: Tensor, bandwidth: Tensor) -> float:
 
 @pytest.mark.parametrize("bounds", [None, UNIT], ids=["whole line", "box"])
 @pytest.mark.parametrize(("t", "step"), [(30, 0.1), (100, 0.1), (100, 0.02), (300, 0.02)])
+@pytest.mark.handful
 def test_rounding_does_not_collapse_the_bandwidth(
     t: int, step: float, bounds: Tensor | None
 ) -> None:
@@ -271,6 +272,7 @@ def test_rounding_does_not_collapse_the_bandwidth(
         assert max(0.4 * step, 0.6 * exact) - 1e-9 <= found <= 1.6 * max(exact, 0.4 * step)
 
 
+@pytest.mark.slow
 def test_rounding_hardly_changes_the_density() -> None:
     for t, step, most in ((100, 0.02, 1.15), (300, 0.02, 1.15), (100, 0.1, 1.6)):
         errors = []

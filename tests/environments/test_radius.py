@@ -99,6 +99,7 @@ def test_balls_of_the_bootstrap_hold_the_true_distribution_as_often_as_they_say(
 
 @rules
 @balls
+@pytest.mark.slow
 def test_more_values_need_less_and_more_coverage_needs_more(rule: Any, ball: Ball) -> None:
     few, many = (rule(ball, draw(t), DENSITY) for t in (30, 480))
     assert few > 1.5 * many

@@ -144,6 +144,7 @@ def test_botorch_fits_what_is_not_known(make) -> None:  # type: ignore[no-untype
     torch.testing.assert_close(objective(ours), objective(default), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_botorch_fits_other_losses() -> None:
     fitted, default = (
         LeaveOneOutPseudoLikelihood(each.likelihood, each) for each in (model(), model())

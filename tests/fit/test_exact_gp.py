@@ -63,6 +63,7 @@ builders = pytest.mark.parametrize("name", BUILDERS)
 
 @builders
 @pytest.mark.parametrize("batch_shape", [(), (2,), (2, 2)])
+@pytest.mark.handful
 def test_objective_is_that_of_gpytorch_and_no_worse_than_botorch(
     name: str, batch_shape: tuple[int, ...]
 ) -> None:
@@ -237,6 +238,7 @@ UNKNOWN: dict[str, tuple[Builder, str]] = {
 
 @pytest.mark.filterwarnings("ignore:`scipy_minimize` terminated")
 @pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.slow
 def test_what_it_does_not_know_is_fitted_by_botorch_and_it_says_so(name: str) -> None:
     build, reason = UNKNOWN[name]
     model, reference = build(*data()), build(*data())

@@ -174,6 +174,7 @@ def test_loss_equals_scipy(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("batch_shape", [(), (3,)])
+@pytest.mark.handful
 def test_both_fits_maximise_one_objective(name: str, batch_shape: tuple[int, ...]) -> None:
     X, Y = data(*batch_shape)
     seeds = list(range(len(X) if batch_shape else 1))
@@ -285,6 +286,7 @@ def test_both_processes_of_a_mean_variance_model() -> None:
         assert not torch.allclose(lengthscales[1], lengthscales[2], rtol=5e-2)
 
 
+@pytest.mark.slow
 def test_what_the_closed_form_does_not_know_is_fitted_by_botorch() -> None:
     X, Y = data()
     for options in ({"covar_module": LinearKernel()}, {"input_transform": Warp(2, [0, 1])}):

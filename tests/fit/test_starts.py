@@ -92,6 +92,7 @@ def rounds(first: int = 18, last: int = 44) -> list[tuple[FitResult, FitResult]]
     return results
 
 
+@pytest.mark.slow
 def test_as_good_as_from_scratch_in_a_fraction_of_the_evaluations() -> None:
     results = rounds()[1:]
     warm = torch.stack([each.num_evaluations for each, _ in results]).double()
@@ -186,6 +187,7 @@ def loss(model: SingleTaskGP) -> ExactMarginalLogLikelihood:
     return ExactMarginalLogLikelihood(model.likelihood, model)
 
 
+@pytest.mark.slow
 def test_in_a_loop_of_botorch() -> None:
     fit = WarmStartedFit()
     for n in range(18, 36):

@@ -53,6 +53,7 @@ def built(name: str, X: Tensor, Y: Tensor) -> MeanVarianceGP:
 
 @pytest.mark.parametrize("scatter", [0.0, 0.1])
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.handful
 def test_a_model_of_constant_outcomes_is_that_of_a_batch(name: str, scatter: float) -> None:
     Y = 47.0 + scatter * torch.tensor([-1.0, 0.0, 1.0], dtype=D).expand(6, 3)
     found = []

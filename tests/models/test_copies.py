@@ -151,6 +151,7 @@ def test_a_smooth_function_without_noise_is_no_copy() -> None:
 
 @pytest.mark.filterwarnings("ignore:Readings of row 4 are equal")
 @pytest.mark.parametrize("keep_copies", [False, True])
+@pytest.mark.slow
 def test_devices_count_the_same_copies(device: torch.device, keep_copies: bool) -> None:
     X, Y = repeats(12, 3)
     Y[4] = Y[4, :1]

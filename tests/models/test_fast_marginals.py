@@ -75,6 +75,7 @@ def value_and_gradient(acqf: AcquisitionFunction, X: Tensor) -> tuple[Tensor, Te
 @pytest.mark.parametrize("outcomes", ["standardize", None])
 @pytest.mark.parametrize("inputs", [None, "normalize", "warp"])
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.handful
 def test_moments_are_those_of_the_model(
     kernel: str, inputs: str | None, outcomes: str | None, batch_shape: tuple[int, ...]
 ) -> None:

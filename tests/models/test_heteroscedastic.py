@@ -97,6 +97,7 @@ def build(X, Y, options):
 
 @pytest.mark.parametrize("options", CHOICES)
 @UNSCALED
+@pytest.mark.handful
 def test_state_of_a_fitted_model_is_restored(options):
     X, Y = repeats()
     model, twin = build(X, Y, options), build(X, Y, options)

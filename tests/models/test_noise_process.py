@@ -92,6 +92,7 @@ def fitted(model):
 
 @pytest.mark.parametrize("link", ["log", "identity"])
 @pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.slow
 def test_a_true_floor_leaves_the_noise_where_it_is(link, k):
     r"""The floor bounds rho^2: a sample variance below it is an observation like any other."""
     torch.manual_seed(0)
@@ -138,6 +139,7 @@ def test_no_spread_anywhere_is_a_noise_below_the_resolution():
 
 @pytest.mark.parametrize("k", [2, *(pytest.param(each, marks=pytest.mark.slow) for each in (3, 5))])
 @pytest.mark.parametrize("floor", [None, 1e-12])
+@pytest.mark.slow
 def test_rounded_instruments_are_calibrated(k, floor):
     r"""Readings to one decimal of a noise of 0.1, whose rows without spread are censored."""
     torch.manual_seed(0)
@@ -171,6 +173,7 @@ def test_equal_repeats_do_not_depend_on_their_rounding():
 @pytest.mark.parametrize(
     ("k", "most", "most_upper"), [(2, 1.7, 7.0), (3, 1.5, 4.5), (10, 1.2, 2.2)]
 )
+@pytest.mark.slow
 def test_few_repeats_do_not_inflate_a_constant_noise(k, most, most_upper):
     r"""The prior variance of log rho^2 leaves out the known noise of log s^2."""
     torch.manual_seed(0)

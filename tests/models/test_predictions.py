@@ -157,6 +157,7 @@ def test_perturbed_inputs_are_carried_through_as_in_botorch():
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-8, 1.0, 1e20])
 @pytest.mark.parametrize("options", [{}, {"variance_link": "identity"}])
+@pytest.mark.handful
 def test_predictions_follow_the_scale_of_the_outcome(scale, options):
     X, Y = repeats()
     test_X = points(5)
@@ -190,6 +191,7 @@ def test_warns_where_gpytorchs_floors_reach_the_outcome():
     "ratio", [1e-2, 1e-6, *(pytest.param(each, marks=pytest.mark.slow) for each in (1e-3, 1e-4))]
 )
 @pytest.mark.parametrize("size", [1.0, 0.02])
+@pytest.mark.handful
 def test_the_noise_that_is_reported_is_the_noise_in_use(
     size: float, ratio: float, standardizes: bool
 ) -> None:

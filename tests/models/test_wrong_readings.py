@@ -82,6 +82,7 @@ def test_a_trimmed_model_is_that_of_the_other_readings(k: int) -> None:
     assert_same(model, expected, points(5), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_devices_drop_the_same_readings(device: torch.device) -> None:
     X, Y, _ = with_wrong()
     X, Y = torch.stack([X, X]), torch.stack([Y, Y.flip(-1)])

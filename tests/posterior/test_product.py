@@ -53,6 +53,7 @@ def pair_by_pair(model: SingleTaskGP, X: torch.Tensor, points: torch.Tensor) -> 
 @pytest.mark.parametrize("normalize", [False, True], ids=["unit", "normalize"])
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("d_w", [1, 2])
+@pytest.mark.handful
 def test_equals_the_posterior_pair_by_pair(
     batch: tuple[int, ...], d_w: int, normalize: bool
 ) -> None:

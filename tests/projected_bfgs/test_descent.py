@@ -216,6 +216,7 @@ def ridges(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
     return bowls[each, top], 2 * steepness[top][:, None] * offset[each, top]
 
 
+@pytest.mark.slow
 def test_both_forms_do_the_same_on_a_thousand_problems(device: torch.device) -> None:
     rng = np.random.default_rng(7)
     in_groups = {"groups": np.arange(400) // 20, "patience": 20, "worthwhile": 1e-6}

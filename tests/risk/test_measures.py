@@ -264,6 +264,7 @@ def test_bounds_of_mean_variance_against_a_grid(risk_aversion: float, seed: int)
 @pytest.mark.parametrize(
     "risk_aversion", [1.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.1, 10.0))]
 )
+@pytest.mark.slow
 def test_upper_bound_of_mean_variance_is_attained(risk_aversion: float) -> None:
     measure = MeanVariance(risk_aversion)
     lower, weights = draw(rows=50, n_w=10)

@@ -34,6 +34,7 @@ def program_of(count: int, radius: float) -> tuple[Tensor, BallProgram]:
 
 @pytest.mark.parametrize("radius", [LARGE, 0.3, SMALL])
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.handful
 def test_the_worst_case_is_that_of_a_cone_program(radius: float, seed: int) -> None:
     values, weights, matrix = instance(3, seed)
     worst = maximum_mean_discrepancy_worst_distribution(values, weights, matrix, radius)

@@ -82,6 +82,7 @@ def build(**options: Any) -> Strategy:
     return risk_search(UNIT, [0, 1], w_is_chosen=True, **{**known, **options})
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_strategy_closes_and_holds_the_regret() -> None:
     strategy = build()
     gaps = []

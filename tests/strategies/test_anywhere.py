@@ -75,6 +75,7 @@ def test_it_comes_as_close_as_direct() -> None:
         assert found[replicate] >= -best.fun * 0.99
 
 
+@pytest.mark.slow
 def test_the_report_is_the_maximum_of_the_posterior_mean_in_the_box() -> None:
     strategy, on_grid = truvar(anywhere=True), truvar()
     for each in (strategy, on_grid):
@@ -98,6 +99,7 @@ def test_a_batch_sees_its_own_points_and_ends_with_the_search() -> None:
     assert X.isnan().all(dim=-1).any()
 
 
+@pytest.mark.slow
 def test_a_state_continues_and_a_replicate_does_not_depend_on_its_company() -> None:
     r"""As `test_contract.py` asks on a domain, whose problem knows no other point."""
     strategy, resumed = truvar(anywhere=True), truvar(anywhere=True)

@@ -240,6 +240,7 @@ def test_a_density_without_clipping_is_refused_for_contexts_that_may_leave() -> 
         ObservedContexts(CONTEXTS, learn, may_leave=True)
 
 
+@pytest.mark.slow
 def test_a_learnt_distribution_has_every_option_of_a_known_one() -> None:
     r"""Constraints, an acquisition function of BoTorch, the choice of w and the report."""
     rain = ObservedContexts(CONTEXTS, partial(KernelDensityEnvironment, n_w=16))

@@ -76,6 +76,7 @@ def test_one_hot_columns_and_back() -> None:
 # Strategies.
 
 
+@pytest.mark.slow
 def test_acquisitions_of_botorch_replicate_by_replicate() -> None:
     def improvement(model: Any, t: int) -> qLogExpectedImprovement:
         best = model.outcome_transform.untransform(model.train_targets.max())[0]
@@ -119,6 +120,7 @@ def test_any_risk_of_mixed_decisions(name: str) -> None:
         assert torch.equal(X[..., 1:], X[..., 1:].round())
 
 
+@pytest.mark.slow
 def test_the_optimum_of_the_mixed_newsvendor_is_approached() -> None:
     problem = MixedNewsvendor()
     box = Box(problem.decision_bounds, problem.discrete_inds[:1], problem.categorical_inds)

@@ -107,6 +107,7 @@ def test_a_measure_for_each_objective_and_w_that_is_chosen() -> None:
     assert [bound.risk_measure for bound in bounds] == [CVAR, Expectation()]
 
 
+@pytest.mark.slow
 def test_constraints_of_objectives_and_of_further_outcomes_bind_where_it_asks() -> None:
     environment = OBJECTIVES.environment
     w = environment.points.repeat(2, 1).expand(1, 6, 1)

@@ -103,6 +103,7 @@ def test_constraints_on_an_objective_leave_out_what_may_fail() -> None:
         assert torch.equal(decisions, expected)
 
 
+@pytest.mark.slow
 def test_replicates_recommend_sets_of_their_own_size() -> None:
     strategy = build(seeds=range(4))
     play(strategy, 3, problem=OBJECTIVES)

@@ -86,6 +86,7 @@ def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
 
 
 @quietly
+@pytest.mark.slow
 def test_it_finds_the_feasible_optimum() -> None:
     strategy = build(range(3), num_initial=16, constraint_beta=4.0)
     play(strategy, 10)
@@ -279,6 +280,7 @@ def matern(X: Tensor, Y: Tensor, input_transform: Any) -> SingleTaskGP:
     )
 
 
+@pytest.mark.slow
 def test_a_users_own_kernel_is_fitted_in_every_replicate() -> None:
     strategy, by_default, named = build(model=matern), build(), build(model=standardized_gp)
     for each in (strategy, by_default, named):

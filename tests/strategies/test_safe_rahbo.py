@@ -52,6 +52,7 @@ def test_safe_points_in_single_precision_are_the_decimals_that_they_stand_for() 
         assert torch.equal(build(safe_points=points).ask(), START.expand(2, -1, -1))
 
 
+@pytest.mark.slow
 def test_every_point_was_safe_by_the_model_that_asked_for_it() -> None:
     strategy = build()
     assert torch.equal(strategy.ask(), START.expand(2, -1, -1))
@@ -99,6 +100,7 @@ def test_without_a_limit_in_reach_it_is_rahbo() -> None:
     assert torch.equal(safe.method.predict(one, X).noise, plain.method.predict(other, X).noise)
 
 
+@pytest.mark.slow
 def test_a_replicate_is_the_same_alone_and_a_second_time() -> None:
     both, again, alone = build(), build(), build(seeds=1)
     for one, two, three in zip(*(played(each, 4) for each in (both, again, alone)), strict=True):

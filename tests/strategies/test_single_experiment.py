@@ -59,6 +59,7 @@ def ordered(X: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 @chosen
+@pytest.mark.handful
 def test_long_form_equals_the_padded_table_to_the_last_bit(case: StrategyCase) -> None:
     padded, experiment = case.build(0), SingleExperiment(case.build(0))
     for index in range(3):

@@ -74,6 +74,7 @@ def played(found: TableSearch, rounds: int = 3, q: int = 6) -> list[Pair]:
     [*MEASURES[:-1], pytest.param(MEASURES[-1], marks=pytest.mark.slow)],
     ids=lambda each: type(each).__name__,
 )
+@pytest.mark.handful
 def test_pairs_are_new_and_the_best_condition_is_found(measure: RiskMeasure) -> None:
     found = search(measure)
     tried = played(found, 4)
@@ -108,6 +109,7 @@ def test_once_everything_is_known_the_ranking_is_the_truth() -> None:
 
 
 @pytest.mark.parametrize("rule", TABLE_RULES)
+@pytest.mark.handful
 def test_holes_are_never_asked_for(rule: Any) -> None:
     allowed = np.ones((8, 8), dtype=bool)
     allowed[5] = False  # 'R-b' cannot be run with anything

@@ -69,6 +69,7 @@ def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("name", ["vucb_unif", "vucb_observed"])
+@pytest.mark.slow
 def test_missing_outcomes_leave_the_other_replicates_untouched(name: str) -> None:
     rule = "recorded_lower_confidence_bound"
     whole, holed = build(name, reporting=rule), build(name, reporting=rule)

@@ -58,6 +58,7 @@ def without_fits(strategy: Strategy, make: Callable[[], Strategy]) -> Strategy:
     ],
     ids=MAKERS,
 )
+@pytest.mark.slow
 def test_the_same_decisions_in_few_evaluations(make: Callable[[], Strategy]) -> None:
     strategy, alike, evaluations = make(), [], []
 

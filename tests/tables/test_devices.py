@@ -83,6 +83,7 @@ def test_a_plate(device: torch.device, rule: str, measure: RiskMeasure) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_report(device: torch.device) -> None:
     def reported(device: torch.device) -> tuple[Tensor, ...]:
         data = readings(device, 1)

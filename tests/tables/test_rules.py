@@ -161,6 +161,7 @@ def test_lacing_of_the_worst_case_reads_the_lowest_bound() -> None:
 
 @rules
 @named
+@pytest.mark.handful
 def test_pairs_are_free_and_different_whatever_is_batched(rule: str, measure: RiskMeasure) -> None:
     if rule == "lacing" and isinstance(measure, MeanVariance):
         return

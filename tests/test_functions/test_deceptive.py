@@ -40,6 +40,7 @@ def test_h1_equals_its_formula() -> None:
 @pytest.mark.parametrize(
     ("problem", "tolerance"), [(Deceptive(2), 5e-3), (H1(25.0), 1e-6)], ids=["deceptive", "h1"]
 )
+@pytest.mark.slow
 def test_no_maximum_is_larger_than_stated(problem: Deceptive | H1, tolerance: float) -> None:
     def function(X: Tensor) -> Tensor:
         return problem(X, noise=False)

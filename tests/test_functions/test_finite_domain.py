@@ -128,6 +128,7 @@ def test_values_at_the_centers_are_draws_of_the_process():
     assert (values[:, 0] * values[:, 1] - nearby).mean().item() == pytest.approx(0.0, abs=0.25)
 
 
+@pytest.mark.slow
 def test_nothing_is_higher_than_the_maximum():
     functions = PosteriorMeanFunctions(range(6))
     at_best = functions(functions.maximizer.unsqueeze(-2)).squeeze(-1)

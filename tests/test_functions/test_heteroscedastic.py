@@ -107,6 +107,7 @@ def test_mean_and_variance_equal_numpy(cls, noise_scale, reading, batch_shape, d
     [0.0, 1.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.5, 5.0))],
 )
 @pytest.mark.parametrize(("cls", "noise_scale", "reading"), PROBLEMS)
+@pytest.mark.handful
 def test_optimum_equals_brute_force(cls, noise_scale, reading, risk_aversion):
     problem = cls(noise_scale=noise_scale, sigmoid_is=reading)
     optimizer, value = problem.optimal_mean_variance(risk_aversion)
@@ -117,6 +118,7 @@ def test_optimum_equals_brute_force(cls, noise_scale, reading, risk_aversion):
 
 
 @pytest.mark.parametrize(("cls", "noise_scale", "reading"), PROBLEMS)
+@pytest.mark.handful
 def test_no_risk_aversion_gives_the_quietest_of_botorchs_optimizers(cls, noise_scale, reading):
     problem = cls(noise_scale=noise_scale, sigmoid_is=reading)
     optimizer, value = problem.optimal_mean_variance(0.0)
@@ -205,6 +207,7 @@ def test_forward_adds_the_noise_of_the_problem():
 
 
 @pytest.mark.parametrize("cls", [HeteroscedasticSine, HeteroscedasticBranin])
+@pytest.mark.slow
 def test_optimum_does_not_depend_on_the_device(cls, device):
     optimizer, value = cls().to(device).optimal_mean_variance(1.0)
     assert optimizer.device == device
@@ -266,6 +269,7 @@ SYNTHETIC = [HeteroscedasticCamel(), HeteroscedasticHartmann(3), Heteroscedastic
 
 
 @pytest.mark.parametrize("problem", SYNTHETIC, ids=["camel", "hartmann3", "hartmann6"])
+@pytest.mark.slow
 def test_no_ascent_from_random_starts_finds_a_better_decision(problem: object) -> None:
     _, best = problem.optimal_mean_variance(1.0)  # type: ignore[attr-defined]
     bounds = problem.bounds.T.tolist()  # type: ignore[attr-defined]

@@ -59,6 +59,7 @@ def test_outcomes_and_risks_equal_numpy() -> None:
 
 
 @every_measure
+@pytest.mark.slow
 def test_nothing_on_a_grid_dominates_the_front(measure: Any) -> None:
     r"""And whatever is not dominated lies beside the segment."""
     problem = EnvironmentalSchaffer()

@@ -206,6 +206,7 @@ def test_continuous_objective_equals_roots(name):
     np.testing.assert_allclose(problem.objective(X), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_continuous_objective_of_two_has_its_level():
     problem = ValueAtRiskHartmann(1, "continuous")
     x = problem.optimal_decision

@@ -54,6 +54,7 @@ def test_under_contexts_it_is_of_the_outcome_at_the_context_that_was_met() -> No
     assert "noise_coverage" not in card.df
 
 
+@pytest.mark.slow
 def test_another_metric_and_one_without_a_model() -> None:
     client = played(level_set(0.5, num_initial=9))
     assert card_of(client, CalibrationPlot("humidity")).title == "Calibration of humidity"

@@ -50,6 +50,7 @@ def test_a_context_without_an_outcome_counts_as_it_does_in_the_density() -> None
     assert ticks["value"].tolist() == observed and observed[-1] == 80.0
 
 
+@pytest.mark.slow
 def test_each_of_two_contexts_on_its_own() -> None:
     card = card_of(under_contexts(TWO), ContextDistributionPlot())
     for name, (lower, upper) in TWO.items():

@@ -62,6 +62,7 @@ def test_points_are_the_spread_of_the_readings_of_each_arm() -> None:
     assert arms["trial_index"].tolist() == [0, 1, 2, 3, 4, 5, 7]
 
 
+@pytest.mark.slow
 def test_predictions_of_arms_are_at_the_arms_themselves() -> None:
     client = laboratory(strategy=risk_averse("purity"))
     play(client, 5)
@@ -116,6 +117,7 @@ def test_where_there_is_no_learnt_noise() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_strategy_without_a_recommendation_needs_all_fixed_values() -> None:
     strategy = risk_averse("purity", acquisition=qRiskAverseUpperConfidenceBound)
     client = laboratory(strategy=strategy)

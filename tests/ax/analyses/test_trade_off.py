@@ -49,6 +49,7 @@ def test_under_contexts_the_risk_is_of_the_bad_outcomes(objective: str, worst: A
 
 
 @pytest.mark.parametrize("objective", ["purity", "-purity"])
+@pytest.mark.slow
 def test_where_the_risk_is_the_expectation_it_is_the_spread(objective: str) -> None:
     found, values = found_and_posterior_means(
         under_uncertain_context("purity", HUMIDITY), objective
