@@ -89,8 +89,8 @@ def test_everything_is_installed_by_test_all_and_skips_are_counted() -> None:
 def pins(name: str) -> dict[str, str]:
     r"""The version of each distribution in a lock file."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    rows = [line.partition(" ;")[0].split("==") for line in lines if not line.startswith("#")]
-    return {distribution: version for distribution, version in rows}
+    pinned = [line.partition(" ;")[0].partition("==") for line in lines if line[0] != "#"]
+    return {distribution: version for distribution, _, version in pinned}
 
 
 def test_the_lock_files_agree_and_pin_what_is_asked_for() -> None:
