@@ -1,11 +1,28 @@
-r"""The dtype and the devices of the tests."""
+r"""The dtype and the devices of the tests, and what a source distribution leaves out."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests import covering, devices
+
+# Laws about the repository read files of it that a source distribution lacks.
+_OF_THE_REPOSITORY = (
+    "contributing",
+    "docs",
+    "docstrings",
+    "imports",
+    "layout",
+    "make",
+    "paper",
+    "readme",
+    "tutorials",
+    "two_trees",
+)
+if not (Path(__file__).parents[1] / "Makefile").exists():
+    collect_ignore = [f"test_{name}.py" for name in _OF_THE_REPOSITORY]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-r"""Builds sdist and wheel, and tests the wheel from the outside: `python -m tests.release_check`.
+r"""Builds sdist and wheel, and tests both from the outside: `python -m tests.release_check`.
 
+The quick tests of the sdist run where it was unpacked, without the other files of the repository.
 Each set of dependencies gets an empty environment, into which the wheel is installed without the
 repository being in reach. `--oldest` and `--newest` take other sets than the default ones: an older
 torch brings gigabytes of GPU libraries from some indexes.
@@ -42,7 +43,7 @@ def call(*command: str | Path, cwd: Path) -> str:
 
 
 def build(folder: Path) -> Path:
-    r"""Builds both, checks what they hold, and returns the wheel."""
+    r"""Builds both, checks what they hold, runs the tests of the sdist, and returns the wheel."""
     call(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as held:
@@ -54,8 +55,19 @@ def build(folder: Path) -> Path:
         sources = {name.partition("/")[2] for name in held_sdist.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "docs/index.md"} <= sources
     assert not [name for name in sources if name.startswith(("docs/_build", "docs/api/"))]
-    print(f"{wheel.name}: {len(names)} files; {sdist.name}: {len(sources)} files")
+    print(f"{wheel.name}: {len(names)} files; {sdist.name}: {len(sources)} files", flush=True)
+    print(f"{sdist.name}: {tests_of(sdist, folder / 'unpacked')}", flush=True)
     return wheel
+
+
+def tests_of(sdist: Path, folder: Path) -> str:
+    r"""How the quick tests of a source distribution end."""
+    with tarfile.open(sdist) as held:
+        held.extractall(folder, filter="data")
+    (sources,) = folder.iterdir()
+    options = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "-n", "2", "--dist", "worksteal")
+    said = call(sys.executable, "-m", "pytest", *options, cwd=sources)
+    return said.rstrip().rpartition("\n")[2]
 
 
 def try_out(wheel: Path, requirements: str, folder: Path) -> None:
