@@ -114,7 +114,6 @@ def test_nothing_is_unpickled(folder: str) -> None:
 
 
 NEEDS_A_TABLE = {f"bench.reproduction.{name.replace('/', '.')}" for name in ON_A_TABLE}
-NEEDS_JAX = ("bench.speed.jax_loop", "bench.speed.peers")
 
 COMMANDS = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -126,8 +125,6 @@ COMMANDS = sorted(
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NEEDS_A_TABLE])
 def test_modules_can_be_imported(name: str) -> None:
-    if name in NEEDS_JAX and importlib.util.find_spec("jax") is None:
-        pytest.skip("needs JAX, the extra `bayesian`")
     assert importlib.import_module(name).__doc__
 
 

@@ -161,6 +161,7 @@ def plot(
     f1.png.
     """
     from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
+    from botorch_risk_bench.campaigns.whole_files import write_text
     from botorch_risk_bench.experiments import get_experiment
     from botorch_risk_bench.reports.plots import save_png
 
@@ -171,10 +172,9 @@ def plot(
             pictures, page = _level_set_pictures(records, definition)
         else:
             pictures, page = _regret_pictures(records, definition, log)
-    to.mkdir(parents=True, exist_ok=True)
     for name, figure in pictures.items():
         typer.echo(save_png(figure, to / f"{name}.png"))
-    (to / "summary.md").write_text(page, encoding="utf-8")
+    write_text(to / "summary.md", page)
     typer.echo(to / "summary.md")
 
 
