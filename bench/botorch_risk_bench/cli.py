@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from botorch_risk.extras import MissingExtraError
 from botorch_risk_bench.campaign_commands import HELP_TOO, File, Folder, echo, one_line_errors
 from botorch_risk_bench.campaign_commands import app as campaign_app
 
@@ -118,7 +119,7 @@ def run(
     from botorch_risk_bench.campaigns import run_experiment
 
     path, own = out or Path(f"{name}.sqlite"), context.obj or ()
-    with one_line_errors(ValueError, RuntimeError):
+    with one_line_errors(ValueError, MissingExtraError, RuntimeError):
         try:
             run_experiment(name, path, seeds, first_seed, strategy, rounds, device, workers, own)
         except KeyboardInterrupt:
