@@ -14,6 +14,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer data sets and seeds")
     arguments = parser.parse_args()
     device, quick = arguments.device, arguments.quick
+    if device != "cpu" and not torch.cuda.is_available():
+        raise SystemExit(f"Expected a GPU for --device {device}. Got none.")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     marginals.main(device)
