@@ -33,7 +33,7 @@ INSTALLS = re.compile(r"\bpip install\b|-m (pip|venv|build)\b")
 NAMES = ("botorch-risk campaign", "botorch-risk run")  # of commands, in a text
 LONG = ("canary", "docs-serve", "release-check", "test-all", "tutorials", "two-trees")  # make -n
 SMALL = {  # what makes a command small
-    "botorch-risk campaign run": "--seeds 2 --rounds 3 --engine serial",
+    "botorch-risk campaign run": "--seeds 2 --rounds 3 --engine serial --report-seconds 1",
     "botorch-risk run": "--seeds 2 --rounds 3",
     "make bench": "ARGS=--quick",
     "make demo": "ARGS=--quick",
@@ -156,11 +156,11 @@ def unknown_of(command: Command) -> str:
 
 
 class Clone:
-    r"""A fresh clone with an environment that is already installed."""
+    r"""A fresh clone of a repository, with an environment that is already installed."""
 
-    def __init__(self, folder: Path, seconds: float) -> None:
+    def __init__(self, folder: Path, seconds: float, source: Path = ROOT) -> None:
         self.folder, self.seconds = folder / "clone", seconds
-        subprocess.run(["git", "clone", "-q", str(ROOT), str(self.folder)], check=True)
+        subprocess.run(["git", "clone", "-q", str(source), str(self.folder)], check=True)
         tools = self.folder / ".venv" / "bin"
         tools.mkdir(parents=True)
         for each in (Path(sys.prefix) / "bin").iterdir():
@@ -178,7 +178,7 @@ class Clone:
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
         }
-        for path in ROOT.glob("docs/*.md"):
+        for path in source.glob("docs/*.md"):
             for name, text in files_of(path):
                 (self.folder / name).write_text(text, encoding="utf-8")
 
@@ -191,7 +191,12 @@ class Clone:
         # A report is to end: one that is cut off may have been empty.
         seconds = self.seconds * (5 if command.reads_rounds else 1)
         code, out, err = self.finished(command.small(), seconds)
-        changed = self.git("diff", "--name-only").split()
+        asked = re.findall(r"--to (\S+)", command.text)
+        changed = [
+            path
+            for path in self.git("diff", "--name-only").split()
+            if not any(Path(path).is_relative_to(each) for each in asked)
+        ]
         self.git("checkout", "-q", ".")
         lines = [
             line

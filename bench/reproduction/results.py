@@ -47,18 +47,15 @@ class Report:
             raise SystemExit(self.missing())
         write_sections(self.to / name, parts)
 
-    def missing(self, experiment: str = "a problem of this report") -> str:
-        r"""The message of a report that finds no rounds."""
+    def missing(self, experiment: str = "") -> str:
+        r"""The message of a report that finds no rounds, at all or of one experiment."""
         folder = "/".join(self.home.parts[-3:])
-        kept = f" `--to {folder}` reads the curves kept there." if self.has_curves else ""
+        has_curves = not experiment and (self.home / "curves").is_dir()
+        kept = f" `--to {folder}` reads the curves kept there." if has_curves else ""
         return (
-            f"Expected rounds of {experiment} in {self.results}/*.sqlite. Got none. The campaigns "
-            f"of {folder}/README.md store them.{kept}"
+            f"Expected rounds of {experiment or 'this report'} in {self.results}/*.sqlite. Got "
+            f"none. The campaigns of {folder}/README.md store them.{kept}"
         )
-
-    @property
-    def has_curves(self) -> bool:
-        return (self.home / "curves").is_dir()
 
 
 @contextmanager

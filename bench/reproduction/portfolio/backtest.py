@@ -73,7 +73,10 @@ class Market(NamedTuple):
 
 def market(seed: int = 0) -> Market:
     r"""Five years of skfolio's twenty stocks."""
-    from skfolio.datasets import load_sp500_dataset
+    try:
+        from skfolio.datasets import load_sp500_dataset
+    except ImportError as error:
+        raise SystemExit("Expected skfolio, which holds the prices. Got none.") from error
 
     prices = load_sp500_dataset()
     returns = prices.pct_change().dropna()
