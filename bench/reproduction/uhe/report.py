@@ -279,7 +279,8 @@ def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:
             for reference in (instead_of, "MAP"):
                 ends = [{k: compared(v) for k, v in there[each].items()} for each in names]
                 cells = [
-                    paired(each[trial], each[reference]) if trial in each else "" for each in ends
+                    paired(each[trial], each[reference]) if {trial, reference} <= {*each} else ""
+                    for each in ends
                 ]
                 rows.append([trial, reference, *cells])
         page += [f"### trials {kind}\n", table(["trial", "minus", *columns], rows)]
