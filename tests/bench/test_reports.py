@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from botorch_risk_bench.campaigns import Campaign, CampaignStore
 from matplotlib.figure import Figure
 
 from bench.reproduction.pictures import finish
@@ -31,7 +32,7 @@ def test_every_report_is_held_to_the_laws() -> None:
     assert len(OF_ROUNDS) > 10 and reports <= {*OF_ROUNDS, *OF_STORED_ROWS}
 
 
-@pytest.mark.parametrize("store", ["none", "another"])
+@pytest.mark.parametrize("store", ["none", "another", "begun"])
 @pytest.mark.parametrize("name", OF_ROUNDS)
 def test_a_report_without_its_rounds_says_so_and_leaves_the_page(
     name: str, store: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -40,6 +41,10 @@ def test_a_report_without_its_rounds_says_so_and_leaves_the_page(
     if store == "another":
         results.mkdir()
         shutil.copy(path, results / "campaign.sqlite")
+    if store == "begun":  # and without a round
+        results.mkdir()
+        campaign = Campaign.read(PROGRAMS[name].with_name("campaign.py"))
+        CampaignStore(results / "campaign.sqlite", campaign).close()
     to.mkdir()
     for page in PROGRAMS[name].parent.glob("*.md"):
         shutil.copy(page, to)

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.campaigns.whole_files import write_text
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.portfolio import NEUTRAL, RISK_AVERSIONS, label_of
 from botorch_risk_bench.problems import PortfolioPolicy
 from botorch_risk_bench.problems.portfolio_policy import HELD_OUT_YEARS, TRAINING_YEARS
@@ -140,15 +141,22 @@ def named(scores: dict[str, Tensor], digits: int = 0) -> dict[str, Tensor]:
     }
 
 
+def with_all(
+    found: list[ExperimentRecords], definition: ExperimentDefinition
+) -> list[ExperimentRecords]:
+    r"""The series in which every strategy has begun, so that it can be compared."""
+    return [each for each in found if {*definition.strategies} <= {*each.labels()}]
+
+
 def main() -> None:
     r"""Writes tables.md and a picture for each experiment that has run."""
     report = Report.of_arguments(__doc__, Path(__file__).parent)
     page: list[str] = []
     with records_of(report.results, PORTFOLIO.name) as found:
-        for records in found:
+        for records in with_all(found, PORTFOLIO):
             page += portfolio_page(records, report.to)
     with records_of(report.results, FOREST.name) as found:
-        for records in found:
+        for records in with_all(found, FOREST):
             scores = report.results / "forest_scores.json"
             page += forest_page(records, report.to, scores)
     report.write(page)
