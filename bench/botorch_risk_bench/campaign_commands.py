@@ -258,7 +258,6 @@ def board(
         if to is None:
             echo(page, kept="\n")
             return
-        to.mkdir(parents=True, exist_ok=True)
         with replacing(to / "board.md") as markdown, replacing(to / "board.png") as picture:
             markdown.write_text(page, encoding="utf-8")
             plot_board(found).savefig(picture, dpi=110, format="png")

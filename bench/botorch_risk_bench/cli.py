@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from botorch_risk.extras import MissingExtraError
 from botorch_risk_bench.campaign_commands import HELP_TOO, File, Folder, echo, one_line_errors
 from botorch_risk_bench.campaign_commands import app as campaign_app
 
@@ -118,7 +119,7 @@ def run(
     from botorch_risk_bench.campaigns import run_experiment
 
     path, own = out or Path(f"{name}.sqlite"), context.obj or ()
-    with one_line_errors(ValueError, RuntimeError):
+    with one_line_errors(ValueError, MissingExtraError, RuntimeError):
         try:
             run_experiment(name, path, seeds, first_seed, strategy, rounds, device, workers, own)
         except KeyboardInterrupt:
@@ -161,6 +162,7 @@ def plot(
     f1.png.
     """
     from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
+    from botorch_risk_bench.campaigns.whole_files import write_text
     from botorch_risk_bench.experiments import get_experiment
     from botorch_risk_bench.reports.plots import save_png
 
@@ -171,10 +173,9 @@ def plot(
             pictures, page = _level_set_pictures(records, definition)
         else:
             pictures, page = _regret_pictures(records, definition, log)
-    to.mkdir(parents=True, exist_ok=True)
     for name, figure in pictures.items():
         typer.echo(save_png(figure, to / f"{name}.png"))
-    (to / "summary.md").write_text(page, encoding="utf-8")
+    write_text(to / "summary.md", page)
     typer.echo(to / "summary.md")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib
 import torch
 from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
+from botorch_risk_bench.reports.plots import save_png
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -140,7 +141,7 @@ _OF_A_LINE, _OF_A_LETTER = 0.6, 0.07  # inches of an entry in a legend
 
 
 def finish(figure: Figure, path: Path, title: str = "") -> None:
-    r"""One legend below all panels, and the picture as PNG and as PDF.
+    r"""One legend below all panels, and the picture as PNG.
 
     Args:
         figure: Of `panels`.
@@ -164,8 +165,7 @@ def finish(figure: Figure, path: Path, title: str = "") -> None:
         )
     if title:
         figure.suptitle(title, fontsize=11)
-    figure.savefig(path.with_suffix(".png"), dpi=200)
-    figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
+    save_png(figure, path.with_suffix(".png"), dpi=200)
 
 
 def seeds_of(curves: Iterable[Tensor]) -> str:

@@ -1,21 +1,61 @@
-r"""What the campaigns of a folder have stored, as its reports read it."""
+r"""Where a report reads rounds, and where its page and pictures go."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords, records_by_series
 
+from bench.reproduction.pages import write_sections
 
-def report_parser(description: str | None, results: str, to: Path) -> argparse.ArgumentParser:
-    r"""The arguments that every report takes: where the rounds are, and where pages go."""
-    arguments = argparse.ArgumentParser(description=description)
-    arguments.add_argument(
-        "--results", type=Path, default=Path(results), help="the folder of the campaigns' stores"
-    )
-    arguments.add_argument("--to", type=Path, default=to, help="the folder of tables and pictures")
-    return arguments
+
+def writing_parser(description: str | None, to: str) -> argparse.ArgumentParser:
+    r"""A parser with `--to`, so that a program replaces a committed file only if it is told to."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--to", type=Path, default=Path(to), help=f"a folder; default: {to}")
+    return parser
+
+
+@dataclass(frozen=True)
+class Report:
+    r"""A report, the folder of the stores that it reads, and the folder that it writes to."""
+
+    home: Path
+    results: Path
+    to: Path
+
+    @classmethod
+    def of_arguments(cls, description: str | None, home: Path) -> "Report":
+        r"""Read `--results` and `--to`, by default `results/NAME` for a report in the folder NAME.
+
+        A committed page is therefore replaced only if `--to` names its folder.
+        """
+        arguments = argparse.ArgumentParser(description=description)
+        default = Path("results", home.name)
+        arguments.add_argument("--results", type=Path, help=f"of the stores; default: {default}")
+        arguments.add_argument("--to", type=Path, help="of the page and pictures; default: results")
+        found = arguments.parse_args()
+        results = found.results or default
+        return cls(home, results, found.to or results)
+
+    def write(self, page: Iterable[str], name: str = "tables.md") -> None:
+        r"""Write the sections of a page; a page without a section ends the program."""
+        parts = list(page)
+        if not parts:
+            raise SystemExit(self.missing())
+        write_sections(self.to / name, parts)
+
+    def missing(self, experiment: str = "") -> str:
+        r"""The message of a report that finds no rounds, at all or of one experiment."""
+        folder = "/".join(self.home.parts[-3:])
+        has_curves = not experiment and (self.home / "curves").is_dir()
+        kept = f" `--to {folder}` reads the curves kept there." if has_curves else ""
+        return (
+            f"Expected rounds of {experiment or 'this report'} in {self.results}/*.sqlite. Got "
+            f"none. The campaigns of {folder}/README.md store them.{kept}"
+        )
 
 
 @contextmanager

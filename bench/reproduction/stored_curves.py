@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from botorch_risk_bench.campaigns.whole_files import replacing
 from torch import Tensor
 
 Curves = dict[str, dict[str, Tensor]]
@@ -29,7 +30,7 @@ def read_curves(path: Path) -> Curves:
     }
 
 
-def with_kept(path: Path, played: Curves) -> Curves:
+def with_kept(path: Path, played: Curves, add: bool = True) -> Curves:
     r"""What has been played, and what an earlier report kept of the strategies that it lacks.
 
     The file holds both afterwards.
@@ -37,8 +38,9 @@ def with_kept(path: Path, played: Curves) -> Curves:
     Args:
         path: The file of the kept curves.
         played: From a strategy to its named curves, `R x T` each.
+        add: Whether what was played can be compared with what was kept, and does not replace it.
     """
-    curves = read_curves(path) | played
+    curves = (read_curves(path) if add or not played else {}) | played
     if played:
         write_curves(path, curves)
     return curves
@@ -58,6 +60,6 @@ def write_curves(path: Path, curves: Mapping[str, Mapping[str, Tensor]]) -> None
         }
         for label, named in sorted(curves.items())
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(rounded, separators=(",", ":")).encode()
-    path.write_bytes(gzip.compress(text, mtime=0))
+    with replacing(path) as written:
+        written.write_bytes(gzip.compress(text, mtime=0))

@@ -1,7 +1,6 @@
 r"""Cells and tables that every report of this folder uses."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import torch
 from botorch_risk_bench.metrics import (
@@ -12,6 +11,8 @@ from botorch_risk_bench.metrics import (
     paired_difference,
 )
 from torch import Tensor
+
+from bench.reproduction.pages import sections_of
 
 ROUNDING = 1e-12  # of a mean
 
@@ -62,20 +63,6 @@ def comparisons(
     return table(["paired over the seeds that both have", *problems], rows) if rows else ""
 
 
-def write_sections(path: Path, page: Iterable[str]) -> None:
-    r"""Writes a page whose sections begin with `### `; a section that is not made again stays.
-
-    So a page can be made from campaigns of which each holds a part, or whose rounds are lost.
-
-    Args:
-        path: Where to.
-        page: Parts of the new sections, in order.
-    """
-    old = path.read_text(encoding="utf-8") if path.exists() else ""
-    sections = {**_sections(old), **_sections("\n".join(page))}
-    path.write_text("\n".join(sections.values()), encoding="utf-8")
-
-
 def read_curves_by(page: str, heading: str, header: str) -> dict[str, tuple[Tensor, Tensor]]:
     r"""From a page's tables, a column for each method: mean and half-width of its intervals.
 
@@ -87,7 +74,7 @@ def read_curves_by(page: str, heading: str, header: str) -> dict[str, tuple[Tens
     Returns:
         Of each method `T` means and half-widths; of the key "" the first column and nothing.
     """
-    for name, text in _sections(page).items():
+    for name, text in sections_of(page).items():
         lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line[:1] == "|"]
         starts = [i for i, cells in enumerate(lines) if cells[0] == header]
         if not name.startswith(f"### {heading}") or not starts:
@@ -104,12 +91,6 @@ def read_curves_by(page: str, heading: str, header: str) -> dict[str, tuple[Tens
             label if i else "": (values[:, i, 0], values[:, i, 1]) for i, label in enumerate(labels)
         }
     return {}
-
-
-def _sections(text: str) -> dict[str, str]:
-    r"""From the headings of a page, in order, to their sections."""
-    parts = [f"### {part.strip()}\n" for part in f"\n{text}".split("\n### ")[1:]]
-    return {part.partition("\n")[0]: part for part in parts}
 
 
 def _with_half_width(value: MeanAndStandardError) -> str:

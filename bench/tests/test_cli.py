@@ -191,7 +191,7 @@ def test_another_experiment_or_file_is_refused_unchanged(out: Path, tmp_path: Pa
         ),
         (text, [], "file is not a database"),
         (tmp_path, [], "unable to open"),
-        (tmp_path / "no" / "folder.sqlite", [], "to take a lock file"),
+        (text / "folder.sqlite", [], "to take a lock file"),
     ]:
         before = path.read_bytes() if path.is_file() else None
         result = run(path, *arguments)

@@ -1,21 +1,37 @@
-r"""A page keeps the sections that are not made again."""
+r"""A page keeps the sections that are not made again, with their dates."""
 
+import re
+from datetime import date
 from pathlib import Path
 
+import pytest
 import torch
 
-from bench.reproduction.tables import cell, read_curves_by, table, write_sections
+from bench.reproduction import pages
+from bench.reproduction.pages import write_sections
+from bench.reproduction.tables import cell, read_curves_by, table
 
 
-def test_a_section_that_is_not_made_again_stays(tmp_path: Path) -> None:
-    path = tmp_path / "tables.md"
-    write_sections(path, ["### first\n", "one\n", "### second\n", "two\n"])
-    assert path.read_text() == "### first\n\none\n\n### second\n\ntwo\n"
-    write_sections(path, ["### second\n", "other\n", "### third\n", "three\n"])
-    expected = "### first\n\none\n\n### second\n\nother\n\n### third\n\nthree\n"
+def test_a_section_that_is_not_made_again_keeps_its_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "tables.md"
+    monkeypatch.setattr(pages, "_code", lambda: "commit 1")
+    write_sections(path, ["Of three.\n", "### first\n", "one\n", "## second\n", "two\n"])
+    stamp = f"Made on {date.today()} by commit"
+    first, second = f"### first\n\n{stamp} 1.\n\none\n", f"## second\n\n{stamp} 1.\n\ntwo\n"
+    assert path.read_text() == f"Of three.\n\n{first}\n{second}"
+    monkeypatch.setattr(pages, "_code", lambda: "commit 2")
+    write_sections(path, ["## second\n", "other\n", "### first\n", "one\n", "### third\n", "3\n"])
+    second, third = f"## second\n\n{stamp} 2.\n\nother\n", f"### third\n\n{stamp} 2.\n\n3\n"
+    expected = f"Of three.\n\n{first}\n{second}\n{third}"
     assert path.read_text() == expected
-    write_sections(path, [])
+    write_sections(path, ["### first\n", "one\n"])
     assert path.read_text() == expected
+
+
+def test_the_code_of_a_page_is_a_commit() -> None:
+    assert re.fullmatch(r"commit [0-9a-f]{8}( with changes)?|version .*", pages._code())
 
 
 def test_curves_are_read_from_the_table_that_was_written() -> None:

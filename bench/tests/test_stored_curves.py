@@ -28,3 +28,5 @@ def test_what_is_played_replaces_what_was_kept_and_the_rest_stays(tmp_path: Path
             "ours": 1.0,
             "others": 0.0,
         }
+    assert list(with_kept(path, {"ours": {"regret": now}}, add=False)) == ["ours"]
+    assert list(read_curves(path)) == ["ours"]

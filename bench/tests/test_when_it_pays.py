@@ -139,7 +139,7 @@ def test_a_trial_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ):
         assert f"## {heading}" in page
     for name in ("noise_ratio", "trips", "ripples"):
-        assert (tmp_path / f"{name}.pdf").stat().st_size > 1000
+        assert (tmp_path / f"{name}.png").stat().st_size > 1000
 
     one = noise_ratio.collected(tmp_path)["equal-peaks"][3.0]
     assert one.penalty == pytest.approx(100 * 0.01 * (9 - 1) / (1 + 0.01 * 5), rel=0.02)

@@ -62,6 +62,7 @@ def claim(path: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
 def _locked(lock: Path, path: Path) -> IO[str] | None:
     r"""Open and lock the file; None if another process holds it."""
     try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
         file = lock.open("a+", encoding="utf-8")
         if _try_lock(file):
             # The holder may have removed the file between our opening and locking it.

@@ -19,6 +19,7 @@ from botorch_risk_bench.campaigns.claims import claim
 from botorch_risk_bench.campaigns.database import StoreError, checksum, has_begun
 from botorch_risk_bench.campaigns.description import Block, Campaign, Series, Setting
 from botorch_risk_bench.campaigns.engines import Engine, Processes, Serial
+from botorch_risk_bench.campaigns.extras import check_extras
 from botorch_risk_bench.campaigns.progress import Bar
 from botorch_risk_bench.campaigns.store import CampaignStore
 from botorch_risk_bench.campaigns.worker import Failure, Report, Task, advance, versions
@@ -289,8 +290,10 @@ def run_campaign(
         StoreError: If the store is another campaign's, cannot be written, or another process
             writes to it; if a worker has other versions, or two workers disagree.
         ValueError: If the campaign has something that is unknown.
+        MissingExtraError: If a problem or a strategy needs an extra that is not installed.
     """
     engine, options = engine or Processes(), options or Options()
+    check_extras(part or campaign)
     with claim(Path(path)):
         return _run_claimed(campaign, path, engine, options, extend, part)
 
@@ -367,6 +370,7 @@ def run_experiment(
         RuntimeError: If a strategy fails; the message has the cause.
         StoreError: If the store is another experiment's, or another process runs it and does not
             end within ten seconds.
+        MissingExtraError: If the problem or a strategy needs an extra that is not installed.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -387,6 +391,7 @@ def run_experiment(
     asked = Campaign(name, [series], num_seeds, own=own)
     options = Options(_OFTEN_SECONDS, journals, (device,), retry_failed=True, progress=progress)
     engine = Serial() if num_jobs == 1 else Processes(num_jobs)
+    check_extras(asked)
     with claim(path):
         campaign = _extended(asked, path)
         if not _run_claimed(campaign, path, engine, options, extend=True, part=asked):

@@ -43,6 +43,8 @@ class ExperimentDefinition:
         threshold: The level `h`, if the set where `f >= h` is sought rather than a maximum.
         settings: JSON values that further tell this experiment from others (a noise
             scale, a risk aversion). They are stored, and compared on resumption.
+        extras: Modules that only an extra installs, with what installs them, by the label of the
+            strategy that imports them, or by "problem".
 
     Example:
         >>> from botorch_risk.strategies import random_search
@@ -67,6 +69,7 @@ class ExperimentDefinition:
     optimal_value: Callable[[Any], float] | None = None
     threshold: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_counts(num_initial=self.num_initial, num_rounds=self.num_rounds)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords, run_experiment
+from botorch_risk_bench.campaigns.whole_files import write_text
 from botorch_risk_bench.experiments.portfolio import JUDGED_BY, NEUTRAL, RISK_AVERSIONS, label_of
 from botorch_risk_bench.metrics import (
     mean_and_standard_error,
@@ -41,7 +42,6 @@ CAVEAT = (
 def main(quick: bool = False, out: Path = Path("results/demo"), workers: int = 2) -> None:
     r"""Find policies from risk-neutral to averse, and measure them on later years."""
     seeds, rounds = (2, 3) if quick else (NUM_SEEDS, NUM_ROUNDS)
-    out.mkdir(parents=True, exist_ok=True)
     store = out / f"{EXPERIMENT}{'-quick' if quick else ''}.sqlite"
     print(
         f"Portfolios of real stocks: {seeds} seeds, 10 + {rounds} policies with 5 readings "
@@ -53,7 +53,7 @@ def main(quick: bool = False, out: Path = Path("results/demo"), workers: int = 2
     later = PortfolioPolicy(years=HELD_OUT_YEARS)
     scores = {label: measured(later, X) for label, X in reported.items()}
     page = page_of(reported, scores, rounds)
-    (out / "demo.md").write_text(page, encoding="utf-8")
+    write_text(out / "demo.md", page)
     picture = save_png(picture_of(later, scores), out / "demo.png")
     print(f"\n{page}\nTable: {out / 'demo.md'}\nPicture: {picture}\nAll rounds: {store}")
 

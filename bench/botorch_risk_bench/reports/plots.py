@@ -21,6 +21,7 @@ from torch import Tensor
 from botorch_risk.plot_style import COLORS, STYLE
 from botorch_risk.strategies import MeanVarianceSearch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.campaigns.whole_files import replacing
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_bounds, decision_space
 from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
@@ -221,9 +222,10 @@ def plot_final_model(
     )
 
 
-def save_png(figure: Figure, path: str | Path) -> Path:
-    r"""Save a figure as a PNG of moderate size and return its path."""
-    figure.savefig(path, dpi=130, format="png")
+def save_png(figure: Figure, path: str | Path, dpi: int = 130) -> Path:
+    r"""Save a figure as a whole PNG and return its path."""
+    with replacing(path) as written:
+        figure.savefig(written, dpi=dpi, format="png")
     return Path(path)
 
 

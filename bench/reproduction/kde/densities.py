@@ -3,7 +3,6 @@ r"""Table 2 of SBO-KDE: how far learnt densities are from the true ones, as a se
 python -m bench.reproduction.kde.densities [--to FOLDER]
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,9 @@ import torch
 from botorch_risk_bench.metrics import MeanAndStandardError
 from torch.distributions import Cauchy, Normal
 
-from bench.reproduction.tables import cell, table, write_sections
+from bench.reproduction.pages import write_sections
+from bench.reproduction.results import writing_parser
+from bench.reproduction.tables import cell, table
 from botorch_risk.environments import KernelDensity, leave_one_out_bandwidth, silverman_bandwidth
 
 # Table 2: mean total variation and its standard error, 20 runs.
@@ -81,9 +82,7 @@ def table_2() -> list[list[str]]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--to", type=Path, default=Path(__file__).parent)
-    to: Path = arguments.parse_args().to
+    to: Path = writing_parser(__doc__, "results/kde").parse_args().to
     header = ["distribution", "contexts", "paper", "Silverman's rule", "leave-one-out likelihood"]
     title = "### Total variation between the learnt and the true density (Table 2)\n"
     write_sections(to / "tables.md", [title, table(header, table_2())])

@@ -26,9 +26,9 @@ from bench.reproduction.kde.campaign import (
     RELEASED,
 )
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.stored_curves import Curves, with_kept
-from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
+from bench.reproduction.tables import cell, comparisons, paired, table
 
 REFERENCE = "SBO-KDE"
 OF_2023 = "-Matern"
@@ -175,8 +175,8 @@ def draw_long(found: dict[str, Curves], path: Path) -> None:
 
 
 def main() -> None:
-    arguments = report_parser(__doc__, "results/kde", Path(__file__).parent).parse_args()
-    results, to = arguments.results, arguments.to
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
+    results, to = report.results, report.to
     page, ends, paid = [], {}, {}
     for name in (*ALL, *PORTFOLIO):
         curves, rewards = collected(results, to / "curves", name)
@@ -231,7 +231,7 @@ def main() -> None:
         }
     if differences := comparisons(paid, COMPARED):
         page += [f"### observed reward, {REWARDED}: the larger the better\n", differences]
-    write_sections(to / "tables.md", page)
+    report.write(page)
 
 
 if __name__ == "__main__":

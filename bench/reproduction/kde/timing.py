@@ -1,17 +1,17 @@
 r"""Table 1: the time of 100 evaluations of Ackley (2+1), method by method, interleaved.
 
-python -m bench.reproduction.kde.timing [--runs 3]
+python -m bench.reproduction.kde.timing [--runs 3] [--to results/kde]
 """
 
-import argparse
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
+from botorch_risk_bench.campaigns.whole_files import write_text
 from botorch_risk_bench.experiments.registry import get_experiment
 
+from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import table
 from botorch_risk.seeding import generators
 
@@ -41,9 +41,10 @@ def seconds_of_a_run(label: str, seed: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = writing_parser(__doc__, "results/kde")
     parser.add_argument("--runs", type=int, default=3)
-    runs = range(parser.parse_args().runs)
+    arguments = parser.parse_args()
+    runs = range(arguments.runs)
     torch.set_num_threads(1)
     found = [{label: seconds_of_a_run(label, seed) for label in PAPER} for seed in runs]
     median = {label: statistics.median(run[label] for run in found) for label in PAPER}
@@ -59,7 +60,7 @@ def main() -> None:
     ]
     header = ["method", "CPU seconds", "of GP-UCB", "paper, seconds", "of GP-UCB"]
     text = f"Median of {len(runs)} interleaved runs, one thread, seed by seed, without scoring.\n\n"
-    Path(__file__).with_name("timing.md").write_text(text + table(header, rows), encoding="utf-8")
+    write_text(arguments.to / "timing.md", text + table(header, rows))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@ r"""Back-tests of a trading strategy on real prices: the table of `PortfolioOpti
     python -m pip install skfolio==1.12.2      # holds the prices; nothing is downloaded later
     python -m bench.reproduction.portfolio.backtest  # two minutes on one core
 
-Writes `portfolio_backtests.csv` of `botorch_risk_bench.problems`: 1,024 points of a Sobol sequence
-in the five inputs and the return of the strategy there. Inputs, ranges and strategy are as in the
-back-tests of [Cakmak2020risk]_, which the papers use: single-period optimisation as in
-[Boyd2017trading]_. On each trading day it holds the weights w that solve
+Writes `results/portfolio/portfolio_backtests.csv`, or into the folder of `--to`: 1,024 points of a
+Sobol sequence in the five inputs and the return of the strategy there. The problem reads the copy
+in `bench/botorch_risk_bench/problems`. Inputs, ranges and strategy are as in the back-tests of
+[Cakmak2020risk]_, which the papers use: single-period optimisation as in [Boyd2017trading]_. On
+each trading day it holds the weights w that solve
 
     maximise    forecast' w - risk_aversion w' S w
                 - trade_aversion (bid_ask_spread / 2) |w - w_before|_1
@@ -22,17 +23,17 @@ All back-tests run side by side, one day after the other; ADMM [Boyd2011admm]_ s
 of a day at once, in the eigenvectors of S that they share.
 """
 
-import argparse
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from botorch_risk_bench import problems
+from botorch_risk_bench.campaigns.whole_files import write_text
 from numpy import ndarray
 from torch.quasirandom import SobolEngine
 
-TARGET = Path(problems.__file__).parent / "portfolio_backtests.csv"
+from bench.reproduction.results import writing_parser
+
 COLUMNS = (
     "risk_aversion",
     "trade_aversion",
@@ -72,7 +73,10 @@ class Market(NamedTuple):
 
 def market(seed: int = 0) -> Market:
     r"""Five years of skfolio's twenty stocks."""
-    from skfolio.datasets import load_sp500_dataset
+    try:
+        from skfolio.datasets import load_sp500_dataset
+    except ImportError as error:
+        raise SystemExit("Expected skfolio, which holds the prices. Got none.") from error
 
     prices = load_sp500_dataset()
     returns = prices.pct_change().dropna()
@@ -186,7 +190,7 @@ def project_on_ball(a: ndarray, radius: float) -> ndarray:
     return np.sign(a) * np.maximum(np.abs(a) - threshold, 0.0)
 
 
-def main(exponent: int = 10) -> None:
+def main(to: Path, exponent: int = 10) -> None:
     # Four digits are what the table holds, and what is evaluated.
     points = SobolEngine(5, scramble=True, seed=0).draw(2**exponent, dtype=torch.double)
     points = points.numpy().round(4)
@@ -194,10 +198,8 @@ def main(exponent: int = 10) -> None:
     lines = [",".join(COLUMNS)]
     for point, value in zip(points, returns, strict=True):
         lines.append(",".join([*(f"{x:.4f}" for x in point), f"{value:.6f}"]))
-    TARGET.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(to / "portfolio_backtests.csv", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
-    main()
+    main(writing_parser(__doc__, "results/portfolio").parse_args().to)

@@ -2,7 +2,8 @@ r"""Fits the surrogate of `PortfolioOptimization` to the back-tests of this fold
 
     python -m bench.reproduction.portfolio.surrogate  # some minutes on one core
 
-Writes bench/botorch_risk_bench/problems/portfolio_surrogate.json if the log posterior rises. A
+Writes `results/portfolio/portfolio_surrogate.json`, or into the folder of `--to`, if the log
+posterior rises. The problem reads the copy in `bench/botorch_risk_bench/problems`. A
 Gaussian process with a scaled Matern-5/2 kernel, a constant mean and BoTorch's gamma priors, as the
 surrogate of the papers, on standardised returns; maximum a posteriori by `fit_exact_gp` from the
 stored hyperparameters and five other starts.
@@ -19,8 +20,10 @@ from botorch.models.utils.gpytorch_modules import (
     get_matern_kernel_with_gamma_prior,
 )
 from botorch_risk_bench import problems
+from botorch_risk_bench.campaigns.whole_files import write_text
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
+from bench.reproduction.results import writing_parser
 from botorch_risk.fit import FitStatus, fit_exact_gp
 
 FOLDER = Path(problems.__file__).parent
@@ -55,6 +58,7 @@ def set_to_stored(model: SingleTaskGP) -> float:
 
 
 def main() -> None:
+    to: Path = writing_parser(__doc__, "results/portfolio").parse_args().to
     rows = np.loadtxt(FOLDER / "portfolio_backtests.csv", delimiter=",", skiprows=1)
     returns = torch.from_numpy(rows[:, 5:])
     model = build()
@@ -77,7 +81,7 @@ def main() -> None:
         "outcome_std": returns.std().item(),
     }
     text = json.dumps(surrogate, indent=1) + "\n"
-    STORED.write_text(text, encoding="utf-8")
+    write_text(to / STORED.name, text)
     print(text)
 
 

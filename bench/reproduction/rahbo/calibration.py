@@ -6,7 +6,6 @@ All functions of a case are one batched model. Writes the tables into `calibrati
 between its markers, and draws the picture `calibration.png` from them.
 """
 
-import argparse
 import math
 import platform
 import time
@@ -22,12 +21,14 @@ import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch_risk_bench.campaigns.whole_files import write_text
 from botorch_risk_bench.metrics import INTERVAL, MeanAndStandardError, mean_and_standard_error
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from bench.reproduction.pictures import finish, panels
+from bench.reproduction.results import writing_parser
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.plot_style import COLORS
 
@@ -365,19 +366,18 @@ def draw_picture(page: str, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = writing_parser(__doc__.splitlines()[0], "results/rahbo")
     parser.add_argument("--replicates", type=int, default=200, help="functions of each prior")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     parser.add_argument("--picture", action="store_true", help="draw the tables there are")
     arguments = parser.parse_args()
-    path: Path = arguments.out / "calibration.md"
+    path: Path = arguments.to / "calibration.md"
     if not arguments.picture:
         torch.set_num_threads(1)
         # A function with a constant or badly scaled part warns; nothing is hidden in the counts.
         warnings.simplefilter("ignore", InputDataWarning)
         write_tables(path, arguments.replicates, arguments.seed)
-    draw_picture(path.read_text(encoding="utf-8"), arguments.out / "calibration")
+    draw_picture(path.read_text(encoding="utf-8"), arguments.to / "calibration")
 
 
 def write_tables(path: Path, replicates: int, seed: int) -> None:
@@ -388,7 +388,7 @@ def write_tables(path: Path, replicates: int, seed: int) -> None:
         after = rest.split(MARKERS[1])[1]
     command = f"python -m bench.reproduction.rahbo.calibration --replicates {replicates}"
     body = report(rows, f"{command} --seed {seed}")
-    path.write_text(f"{before}{MARKERS[0]}\n\n{body}\n\n{MARKERS[1]}{after}")
+    write_text(path, f"{before}{MARKERS[0]}\n\n{body}\n\n{MARKERS[1]}{after}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import joblib
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.campaigns.whole_files import write_text
 from botorch_risk_bench.experiments.registry import get_experiment
 from botorch_risk_bench.problems import ForestTuning
 from botorch_risk_bench.reports.replay import final_strategy
@@ -19,8 +20,8 @@ from torch import Tensor
 
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.rahbo.campaign import BRANINS, SINES
-from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
+from bench.reproduction.results import Report, records_of
+from bench.reproduction.tables import cell, comparisons, paired, table
 from botorch_risk.plot_style import COLORS
 
 PICTURES = {
@@ -57,7 +58,7 @@ def regret_rows(store: ExperimentRecords) -> list[list[str]]:
     rows = []
     for label, curve in curves.items():
         charged = curve.cumulative[:, -1]
-        uncharged = cell(later[label]) if "US" in label else ""
+        uncharged = cell(later[label]) if "US" in label and label in later else ""
         reference = curves["RAHBO-paper" if label.endswith("paper") else "RAHBO"]
         is_reference = label in ("RAHBO", "RAHBO-paper")
         differences = (
@@ -70,9 +71,13 @@ def regret_rows(store: ExperimentRecords) -> list[list[str]]:
 
 
 def later_regret(store: ExperimentRecords) -> dict[str, Tensor]:
-    r"""Cumulative regret of the rounds after the first stage, `R`, of all strategies."""
+    r"""Cumulative regret of the rounds after the first stage, `R`, where there are such rounds."""
     sums = {label: curve.cumulative for label, curve in regret_curves(store).items()}
-    return {label: each[:, -1] - each[:, FIRST_STAGE - 1] for label, each in sums.items()}
+    return {
+        label: each[:, -1] - each[:, FIRST_STAGE - 1]
+        for label, each in sums.items()
+        if each.shape[-1] > FIRST_STAGE
+    }
 
 
 def recommended(strategy: Any, rule: str, **weights: float) -> Tensor:
@@ -203,7 +208,7 @@ def measured(points: Tensor, path: Path) -> dict[str, list[float]]:
     for batch in (missing[i : i + 8] for i in range(0, len(missing), 8)):
         values = joblib.Parallel(n_jobs=2)(joblib.delayed(measure)(x) for x in batch)
         scores |= dict(zip(map(key, batch), values, strict=True))
-        path.write_text(json.dumps(scores))
+        write_text(path, json.dumps(scores))
     return scores
 
 
@@ -214,8 +219,8 @@ def measure(x: Tensor) -> list[float]:
 
 
 def main() -> None:
-    arguments = report_parser(__doc__, "results/rahbo", Path(__file__).parent).parse_args()
-    results, to = arguments.results, arguments.to
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
+    results, to = report.results, report.to
     page, later = [], {}
     for name in SYNTHETIC:
         with records_of(results, name) as found:
@@ -223,7 +228,8 @@ def main() -> None:
                 continue
             (store,) = found
             later[name] = later_regret(store)
-            seeds, rounds = len(store.identity["seeds"]), get_experiment(name).num_rounds
+            seeds = len(store.identity["seeds"])
+            rounds = max(each.num_rounds for each in regret_curves(store).values())
             page += [f"### {name}: {seeds} seeds, {rounds} rounds\n"]
             header = [
                 "strategy",
@@ -264,7 +270,7 @@ def main() -> None:
         ]
         page += [f"### forest: {num_forests} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
         page.append(table(header, forest_rows(results)))
-    write_sections(to / "tables.md", page)
+    report.write(page)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
-from bench.reproduction.results import is_stored, records_of, report_parser
+from bench.reproduction.results import Report, is_stored, records_of
 from bench.reproduction.stored_curves import with_kept
-from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
+from bench.reproduction.tables import cell, comparisons, paired, table
 from bench.reproduction.truvar.maxima import REFERENCE, SPELLED, begun, maxima_page
 from botorch_risk.acquisition import LevelSet
 
@@ -217,7 +217,8 @@ def level_set_page(results: Path, to: Path) -> list[str]:
                 axes.set_title(TITLES[name])
             seeds = seeds_of(curves.f1 for every in there.values() for curves in every.values())
             finish(figure, to / group, seeds)
-    save_png(terrain_picture(), to / "terrain.png")
+    if found:
+        save_png(terrain_picture(), to / "terrain.png")
     if is_stored(results, "coast-travel"):
         path_pictures(results, to, found["coast-travel"])
     if is_stored(results, "noise-levels"):
@@ -230,12 +231,12 @@ def level_set_page(results: Path, to: Path) -> list[str]:
 
 
 def main() -> None:
-    arguments = report_parser(__doc__, "results/truvar", Path(__file__).parent).parse_args()
-    results, to = arguments.results, arguments.to
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
+    results, to = report.results, report.to
     # TRUVAR warns where its practical width has ruled out the point of highest mean.
     warnings.simplefilter("ignore", BotorchWarning)
     page = level_set_page(results, to) + maxima_page(results, to)
-    write_sections(to / "tables.md", page)
+    report.write(page)
 
 
 if __name__ == "__main__":

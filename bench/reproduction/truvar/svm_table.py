@@ -2,15 +2,16 @@ r"""Validation error of support vector machines on a 25 x 14 x 4 grid, evaluated
 
 python -m bench.reproduction.truvar.svm_table
 
-Writes `svm_digits.csv` of `botorch_risk_bench.problems`. The grid of the paper's "SVM on grid"
-data has the same shape; those are not part of the package.
+Writes `results/truvar/svm_digits.csv`, or into the folder of `--to`. The problem reads the copy in
+`bench/botorch_risk_bench/problems`. The grid of the paper's "SVM on grid" data has the same shape;
+those are not part of the package.
 """
 
 from pathlib import Path
 
 import joblib
 import numpy as np
-from botorch_risk_bench import problems
+from botorch_risk_bench.campaigns.whole_files import write_text
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.model_selection import ShuffleSplit, cross_val_score
@@ -18,10 +19,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from bench.reproduction.results import writing_parser
+
 LOG10_C = np.linspace(-2, 4, 25)
 LOG10_GAMMA = np.linspace(-5, 0, 14)
 COMPONENTS = (4, 8, 16, 32)
-TARGET = Path(problems.__file__).parent / "svm_digits.csv"
 
 
 def validation_error(log10_c: float, log10_gamma: float, components: int) -> float:
@@ -34,6 +36,7 @@ def validation_error(log10_c: float, log10_gamma: float, components: int) -> flo
 
 
 def main() -> None:
+    to: Path = writing_parser(__doc__, "results/truvar").parse_args().to
     grid = [(c, gamma, k) for c in LOG10_C for gamma in LOG10_GAMMA for k in COMPONENTS]
     errors = joblib.Parallel(n_jobs=1)(joblib.delayed(validation_error)(*row) for row in grid)
     lines = ["log10_C,log10_gamma,components,validation_error"]
@@ -41,7 +44,7 @@ def main() -> None:
         f"{c:.4f},{gamma:.6f},{k},{error:.6f}"
         for (c, gamma, k), error in zip(grid, errors, strict=True)
     ]
-    TARGET.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(to / "svm_digits.csv", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 r"""Fig. 1: the posterior of a lengthscale from the data of GP-UCB and from uniform ones.
 
-python -m bench.reproduction.uhe.bias [--functions 20]
+python -m bench.reproduction.uhe.bias [--functions 20] [--to results/uhe]
 
 One input, 25 points, noise and signal variance known, log lengthscale uniform a priori. In the
 first row the function is a draw of the process that is fitted; in the second its left third is
 smooth and its right end rough.
 """
 
-import argparse
 import math
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bench.reproduction.pictures import GREEN, LOOKS, finish, panels
+from bench.reproduction.results import writing_parser
 from bench.reproduction.uhe.recovery import (
     NOISE,
     Functions,
@@ -78,9 +77,8 @@ def row(every: Any, title: str, truth: Truth, num_functions: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = writing_parser(__doc__, "results/uhe")
     parser.add_argument("--functions", type=int, default=20)
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     figure, every = panels(4 * len(TRUTHS), columns=4, height=2.8, width=3.3)

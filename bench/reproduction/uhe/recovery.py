@@ -11,7 +11,6 @@ results are in the folder is not run again.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Callable
@@ -25,19 +24,20 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.sampling import draw_sobol_samples
+from botorch_risk_bench.campaigns.whole_files import write_text
 from botorch_risk_bench.experiments.papers.models import matern_process
 from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from bench.reproduction.pictures import LOOKS, finish, panels
+from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
 from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.uhe_bo import PAPER_BETA
 
-HERE = Path(__file__).parent
 NUM_DOMAIN, NUM_HELD_OUT = 2048, 512
 NOISE = 0.05  # standard deviation
 SIZES = (20, 50)
@@ -321,11 +321,10 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = writing_parser(__doc__, "results/uhe")
     parser.add_argument("names", nargs="*", choices=[*TRUTHS, []])
     parser.add_argument("--functions", type=int, default=50)
     parser.add_argument("--out", type=Path, default=Path("results/uhe/recovery"))
-    parser.add_argument("--page", type=Path, default=HERE, help="where the table is written to")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
@@ -342,10 +341,10 @@ def main() -> None:
         "Mean ± half-width of the 95 % Student-t interval over "
         f"{arguments.functions} functions, paired.\n\n"
     )
-    (arguments.page / "recovery.md").write_text(text + report(collected), encoding="utf-8")
+    write_text(arguments.to / "recovery.md", text + report(collected))
     prior = next(iter(PRIORS))
     title = f"{prior}, {arguments.functions} functions: mean and {INTERVAL}"
-    finish(picture(collected, prior), arguments.page / "recovery", title)
+    finish(picture(collected, prior), arguments.to / "recovery", title)
 
 
 if __name__ == "__main__":

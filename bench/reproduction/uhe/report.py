@@ -24,9 +24,9 @@ from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
 from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.stored_curves import with_kept
-from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
+from bench.reproduction.tables import cell, paired, read_curves_by, table
 from bench.reproduction.uhe.campaign import METHODS
 from bench.reproduction.uhe.trials import TRIALS
 from botorch_risk.strategies.space import decision_box
@@ -109,13 +109,11 @@ def collected(results: Path, curves: Path, name: str) -> dict[str, Tensor]:
     From the stores, else from the curves that an earlier report kept. T is the number of rounds
     that all of them have.
     """
-    path = curves / f"{name}.json.gz"
     with records_of(results, name) as records:
         found = regret_curves(*records) if records else {}
     played = {label: {"regret": each.simple} for label, each in found.items()}
-    if played and not is_known(name):
-        path.unlink(missing_ok=True)  # what was kept is against another optimum
-    kept = with_kept(path, played)
+    # Without a known optimum what was kept is against another best value.
+    kept = with_kept(curves / f"{name}.json.gz", played, add=is_known(name))
     labels = (each for each in (*LABELS, *TRIALS) if each in kept)
     regret = {label: kept[label]["regret"] for label in labels}
     length = min((values.shape[-1] for values in regret.values()), default=0)
@@ -281,7 +279,8 @@ def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:
             for reference in (instead_of, "MAP"):
                 ends = [{k: compared(v) for k, v in there[each].items()} for each in names]
                 cells = [
-                    paired(each[trial], each[reference]) if trial in each else "" for each in ends
+                    paired(each[trial], each[reference]) if {trial, reference} <= {*each} else ""
+                    for each in ends
                 ]
                 rows.append([trial, reference, *cells])
         page += [f"### trials {kind}\n", table(["trial", "minus", *columns], rows)]
@@ -333,11 +332,11 @@ def page_of(results: Path, name: str, curves: dict[str, Tensor], again: str = ""
 
 
 def main() -> None:
-    arguments = report_parser(__doc__, "results/uhe", Path(__file__).parent).parse_args()
-    path: Path = arguments.to / "tables.md"
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
+    results, to = report.results, report.to
     page: list[str] = []
     names = [name for group in GROUPS.values() for name in group]
-    found = {name: collected(arguments.results, arguments.to / "curves", name) for name in names}
+    found = {name: collected(results, to / "curves", name) for name in names}
     whole = {  # runs of all methods; otherwise the tables of the first campaign stay
         name: {label: each for label, each in curves.items() if label in LABELS}
         if {*METHODS} <= {*curves}
@@ -354,32 +353,32 @@ def main() -> None:
         if figure == "figure_2_synthetic":
             page += [f"### {SUMMARIES[figure]}: log10 regret\n", summary(there, logarithm)]
         for name, curves in there.items():
-            page += page_of(arguments.results, name, curves)
+            page += page_of(results, name, curves)
     for name, curves in found.items():
         some = {label: each for label, each in curves.items() if label in LABELS}
         if {*COMPARED_WITH} <= {*some} and not whole[name]:
-            page += page_of(arguments.results, name, some, AGAIN)
+            page += page_of(results, name, some, AGAIN)
     page += trial_tables(found)
     for name in names:
-        tried = bandit_rows(bandits(arguments.results, name, BANDITS_TRIED))
+        tried = bandit_rows(bandits(results, name, BANDITS_TRIED))
         if len(tried) > 1:
             title = f"### trials: what the bandits chose on {name}\n"
             page += [title, table(["strategy", *BANDIT_COLUMNS], tried)]
-    write_sections(path, page)
-    text = path.read_text(encoding="utf-8")
+    report.write(page)
+    text = (to / "tables.md").read_text(encoding="utf-8")
     for figure, group in GROUPS.items():
-        draw({name: whole[name] for name in group}, SHOWN, text, arguments.to / figure)
+        draw({name: whole[name] for name in group}, SHOWN, text, to / figure)
     if found["uhe-lunar"] and not whole["uhe-lunar"]:
-        draw({"uhe-lunar": found["uhe-lunar"]}, LABELS, text, arguments.to / "lander")
+        draw({"uhe-lunar": found["uhe-lunar"]}, LABELS, text, to / "lander")
     functions = {name: whole[name] for name in GROUPS["figure_2_synthetic"]}
-    draw(functions, ABLATION, text, arguments.to / "figure_4")
+    draw(functions, ABLATION, text, to / "figure_4")
     for picture, labels in TRIAL_PICTURES.items():
         some = {
             name: {each: curves[each] for each in labels if each in curves}
             for name, curves in found.items()
             if {*TRIALS} & {*curves}
         }
-        draw(some, labels, "", arguments.to / picture)
+        draw(some, labels, "", to / picture)
 
 
 if __name__ == "__main__":

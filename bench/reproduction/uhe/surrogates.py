@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bench.reproduction.pictures import finish, panels
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.diagnostics import calibration
 from botorch_risk.fit import MaximumAPosteriori, PseudoData
@@ -37,14 +37,16 @@ class Runs:
     r"""A problem on the unit cube and what was collected of it.
 
     Args:
-        results: The folder of the stores.
+        report: Where the stores are.
         name: The problem.
     """
 
-    def __init__(self, results: Path, name: str) -> None:
+    def __init__(self, report: Report, name: str) -> None:
         self.problem: Any = get_experiment(f"uhe-{name}").problem()
-        with records_of(results, f"uhe-{name}") as found:
+        with records_of(report.results, f"uhe-{name}") as found:
             stores = {label: each for each in found for label in each.labels()}
+            if not {*COLLECTED} <= {*stores}:
+                raise SystemExit(report.missing(f"uhe-{name} by {' and '.join(COLLECTED)}"))
             self.seeds = stores["MAP"].identity["seeds"]
             self.data = {label: self._unit(stores[label], label) for label in COLLECTED}
         box = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -133,14 +135,14 @@ def picture(runs: Runs) -> Figure:
 
 
 def main() -> None:
-    arguments = report_parser(__doc__, "results/uhe", Path(__file__).parent).parse_args()
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     header = ["points", "data of", "loss", "lengthscale", "error"]
     header += ["error minus MAP's on its data", "error / deviation"]
     page = []
     for name in PROBLEMS:
-        runs = Runs(arguments.results, name)
+        runs = Runs(report, name)
         num_points = runs.data["MAP"][0].shape[-2]
         many = of_uniform_points(runs, *MANY).tolist()
         as_many = of_uniform_points(runs, len(runs.seeds), num_points)
@@ -160,13 +162,13 @@ def main() -> None:
         ]
         if name == DRAWN:
             title = "f and posterior means, crosses: the data of one run of each method"
-            finish(picture(runs), arguments.to / "figure_3", f"{name.capitalize()}: {title}")
+            finish(picture(runs), report.to / "figure_3", f"{name.capitalize()}: {title}")
     text = (
         "Lengthscale: the geometric mean over inputs, on the unit cube. Error: of the posterior "
         "mean at 1,000 uniform points, root mean square, as a share of the function's standard "
         "deviation. Error / deviation: root mean square of error over claimed deviation.\n"
     )
-    (arguments.to / "surrogates.md").write_text("\n".join([text, *page]), encoding="utf-8")
+    report.write([text, *page], "surrogates.md")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
 r"""Fig. 4, right: the time of a fit at |D| = 100 by MAP, by pseudo-data and by MCMC, interleaved.
 
-python -m bench.reproduction.uhe.timing [--runs 9] [--mcmc-runs 1]
+python -m bench.reproduction.uhe.timing [--runs 9] [--mcmc-runs 1] [--to results/uhe]
 """
 
-import argparse
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import torch
+from botorch_risk_bench.campaigns.whole_files import write_text
 from botorch_risk_bench.experiments.papers.models import matern_process
 from botorch_risk_bench.experiments.registry import get_experiment
 from torch import Tensor
 
+from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import table
 from bench.speed.timing import environment, interleaved
 from botorch_risk.fit import FullyBayesian, MaximumAPosteriori, PseudoData
@@ -34,7 +34,7 @@ def data(problem: Any) -> tuple[Tensor, Tensor]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = writing_parser(__doc__, "results/uhe")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--mcmc-runs", type=int, default=1)
     arguments = parser.parse_args()
@@ -62,8 +62,7 @@ def main() -> None:
     text = (
         f"{environment('cpu')}. |D| = {NUM_DATA}, M = {2 * NUM_DATA}, one replicate; medians.\n\n"
     )
-    path = Path(__file__).with_name("timing.md")
-    path.write_text(text + table(header, rows), encoding="utf-8")
+    write_text(arguments.to / "timing.md", text + table(header, rows))
 
 
 if __name__ == "__main__":

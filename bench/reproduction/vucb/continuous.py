@@ -1,6 +1,6 @@
 r"""Writes continuous.md: the paper's neural surrogate against points of W's distribution.
 
-python -m bench.reproduction.vucb.continuous
+python -m bench.reproduction.vucb.continuous [--to results/vucb]
 """
 
 import time
@@ -11,8 +11,10 @@ from pathlib import Path
 
 import torch
 from botorch.models import SingleTaskGP
+from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
+from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import bayesian_beta
@@ -28,7 +30,6 @@ from botorch_risk.test_functions import (
     ValueAtRiskTestProblem,
 )
 
-HERE = Path(__file__).parent
 SEEDS = list(range(10))
 NUM_STARTS, RAW_SAMPLES, NUM_EXACT = 10, 256, 100_000
 PROBLEMS: dict[str, Callable[[], ValueAtRiskTestProblem]] = {
@@ -119,13 +120,14 @@ def compare(name: str, num_observations: int) -> list[list[str]]:
 
 
 def main() -> None:
+    to: Path = writing_parser(__doc__, "results/vucb").parse_args().to
     header = ["posterior", "way", "gap", "largest gap", f"value minus {LNSO}'s, paired", "CPU, s"]
     rows: list[list[str]] = []
     for name in PROBLEMS:
         for num_observations in (20, 60):
             rows += compare(name, num_observations)
             print(f"{name}, n = {num_observations}: {time.process_time():.0f} s CPU", flush=True)
-            (HERE / "continuous.md").write_text(HEAD + "\n" + table(header, rows), encoding="utf-8")
+    write_text(to / "continuous.md", HEAD + "\n" + table(header, rows))
 
 
 if __name__ == "__main__":

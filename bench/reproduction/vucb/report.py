@@ -15,9 +15,9 @@ from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
 from bench.reproduction.pictures import draw_mean, finish, panels
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.stored_curves import with_kept
-from bench.reproduction.tables import cell, comparisons, paired, table, write_sections
+from bench.reproduction.tables import cell, comparisons, paired, table
 from bench.reproduction.vucb.campaign import (
     CONTINUOUS,
     DISCRETE,
@@ -186,15 +186,15 @@ def draw(found: dict[str, dict[str, Tensor]], path: Path) -> None:
 
 
 def main() -> None:
-    arguments = report_parser(__doc__, "results/vucb", Path(__file__).parent).parse_args()
-    results, to = arguments.results, arguments.to
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
+    results, to = report.results, report.to
     problems = (*DISCRETE, *CONTINUOUS, PORTFOLIO, ROBOT)
     found = {name: collected(results, to / "curves", name) for name in problems}
     whole = [name for name, curves in found.items() if {*OURS} <= {*curves}]
     page = [part for name in whole for part in section(name, found[name])]
     for t in (NUM_QUERIES // 2, NUM_QUERIES):
         page += compared(found, t)
-    write_sections(to / "tables.md", page)
+    report.write(page)
     for picture, (names, labels) in PICTURES.items():
         there = {
             name: {label: each for label, each in found[name].items() if label in labels}

@@ -12,7 +12,7 @@ from botorch_risk_bench.reports.constraint_summary import constraint_markdown
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, paired, table
 from bench.studies.chance_constraints.campaign import NAMES
 
@@ -40,12 +40,10 @@ def rows(regret: dict[str, Tensor]) -> list[list[str]]:
 
 def main() -> None:
     r"""Writes tables.md."""
-    arguments = report_parser(
-        __doc__, "results/chance_constraints", Path(__file__).parent
-    ).parse_args()
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
     page = []
     for name in NAMES:
-        with records_of(arguments.results, name) as records:
+        with records_of(report.results, name) as records:
             if not records:
                 continue
             regret = simple_regret(records)
@@ -60,7 +58,7 @@ def main() -> None:
                 f"the last column is round {last} less {REFERENCE}, paired by seed:\n",
                 table([*header, f"less {REFERENCE}"], rows(regret)),
             ]
-    (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    report.write(page)
 
 
 if __name__ == "__main__":

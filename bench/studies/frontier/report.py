@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.campaigns.whole_files import write_text
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.portfolio import NEUTRAL, RISK_AVERSIONS, label_of
 from botorch_risk_bench.problems import PortfolioPolicy
 from botorch_risk_bench.problems.portfolio_policy import HELD_OUT_YEARS, TRAINING_YEARS
@@ -17,7 +19,7 @@ from botorch_risk_bench.reports.frontier import mean_variance, plot_frontier, re
 from botorch_risk_bench.reports.plots import save_png
 from torch import Tensor
 
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, paired, table
 from bench.studies.frontier import forest
 from bench.studies.frontier.campaign import FOREST, PORTFOLIO
@@ -122,7 +124,7 @@ def scores_of(X: Tensor, path: Path, score: Score) -> Score:
     for x in X.unique(dim=0):
         if key(x) not in known:
             known[key(x)] = score(x).tolist()
-            path.write_text(json.dumps(known), encoding="utf-8")
+            write_text(path, json.dumps(known))
     return lambda rows: torch.tensor([known[key(x)] for x in rows], dtype=torch.double)
 
 
@@ -139,18 +141,25 @@ def named(scores: dict[str, Tensor], digits: int = 0) -> dict[str, Tensor]:
     }
 
 
+def with_all(
+    found: list[ExperimentRecords], definition: ExperimentDefinition
+) -> list[ExperimentRecords]:
+    r"""The series in which every strategy has begun, so that it can be compared."""
+    return [each for each in found if {*definition.strategies} <= {*each.labels()}]
+
+
 def main() -> None:
     r"""Writes tables.md and a picture for each experiment that has run."""
-    arguments = report_parser(__doc__, "results/frontier", Path(__file__).parent).parse_args()
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
     page: list[str] = []
-    with records_of(arguments.results, PORTFOLIO.name) as found:
-        for records in found:
-            page += portfolio_page(records, arguments.to)
-    with records_of(arguments.results, FOREST.name) as found:
-        for records in found:
-            scores = arguments.results / "forest_scores.json"
-            page += forest_page(records, arguments.to, scores)
-    (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    with records_of(report.results, PORTFOLIO.name) as found:
+        for records in with_all(found, PORTFOLIO):
+            page += portfolio_page(records, report.to)
+    with records_of(report.results, FOREST.name) as found:
+        for records in with_all(found, FOREST):
+            scores = report.results / "forest_scores.json"
+            page += forest_page(records, report.to, scores)
+    report.write(page)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@ r"""Weekly closes of 20 stocks, from the daily ones that come with skfolio.
     python -m pip install --no-deps skfolio==1.12.2  # holds the prices; nothing is downloaded later
     python -m bench.studies.frontier.weekly_closes
 
-Writes `weekly_closes.csv` of `botorch_risk_bench.problems`, the table of `PortfolioPolicy`: the
-last close of each calendar week, as skfolio has it. `weekly_closes.md` beside the table has its
-source and its terms.
+Writes `results/frontier/weekly_closes.csv`, or into the folder of `--to`; `PortfolioPolicy` reads
+the copy in `bench/botorch_risk_bench/problems`. It has the last close of each calendar week, as
+skfolio has it. `weekly_closes.md` next to the table has its source and its terms.
 """
 
 import csv
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from botorch_risk_bench import problems
+from botorch_risk_bench.campaigns.whole_files import write_text
 
-TARGET = Path(problems.__file__).parent / "weekly_closes.csv"
+from bench.reproduction.results import writing_parser
 
 
 def daily_closes() -> list[list[str]]:
@@ -38,10 +38,11 @@ def last_of_each_week(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 def main() -> None:
     r"""Writes the table."""
+    to: Path = writing_parser(__doc__, "results/frontier").parse_args().to
     heading, *days = daily_closes()
     lines = [",".join(row) for row in (heading, *last_of_each_week(days))]
-    TARGET.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"{TARGET}: {len(lines) - 1} weeks of {len(heading) - 1} stocks")
+    write_text(to / "weekly_closes.csv", "\n".join(lines) + "\n")
+    print(f"{to}/weekly_closes.csv: {len(lines) - 1} weeks of {len(heading) - 1} stocks")
 
 
 if __name__ == "__main__":

@@ -1,24 +1,25 @@
-r"""Proves the optima of all pairs of function and risk, and writes them to the package.
+r"""Proves the optima of all pairs of function and risk.
 
-python -m bench.studies.open_benchmark.certify_all [FUNCTION ...] [--to FILE]
+python -m bench.studies.open_benchmark.certify_all [FUNCTION ...] [--to results/open_benchmark]
 
+The file has the name of the one that `botorch_risk.test_functions` reads.
 Two independent routes have to agree: ascents from the best points of a dense grid, and branching
 with interval bounds, which may not find anything better by more than 1e-6.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from botorch_risk_bench.campaigns.whole_files import write_text
 from scipy.optimize import minimize
 from torch import Tensor
 
+from bench.reproduction.results import writing_parser
 from bench.studies.open_benchmark.bounds import TooManyCellsError, certify, risk_of
 from botorch_risk.test_functions.certified import OPTIMA, RISKS, environment_of, measure_of
 from botorch_risk.test_functions.closed_forms import FORMS, ClosedForm
@@ -71,15 +72,15 @@ def prove(form: ClosedForm, risk: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = writing_parser(__doc__, "results/open_benchmark")
     parser.add_argument(
         "names", nargs="*", default=[name for name in FORMS if name not in LEFT_OUT]
     )
-    parser.add_argument("--to", type=Path, default=OPTIMA)
     arguments = parser.parse_args()
+    path = arguments.to / OPTIMA.name
     known: dict[str, Any] = {}
-    if arguments.to.exists():
-        known = json.loads(arguments.to.read_text(encoding="utf-8"))
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
     torch.set_num_threads(1)
     for name in arguments.names:
         for risk in RISKS:
@@ -90,7 +91,7 @@ def main() -> None:
                 print(f"{name}, {risk}: not proved. {error}", flush=True)
                 continue
             known.setdefault(name, {})[risk] = proof
-            arguments.to.write_text(f"{json.dumps(known, indent=1)}\n", encoding="utf-8")
+            write_text(path, f"{json.dumps(known, indent=1)}\n")
             print(f"{name}, {risk}: {proof}, {time.process_time() - start:.1f} s", flush=True)
 
 

@@ -26,7 +26,7 @@ from botorch_risk_bench.problems import TabularProblem
 from botorch_risk_bench.problems.tabular import TABLES
 
 from bench.studies.open_benchmark.noise_forms import NOISE_FORMS
-from bench.studies.open_benchmark.others import OTHERS, Uniform
+from bench.studies.open_benchmark.others import EXTRAS, OTHERS, Uniform
 from botorch_risk.strategies import (
     DecisionThenValue,
     LargestKnowledgeGradient,
@@ -123,6 +123,7 @@ def definition(form: str, risk: str) -> ExperimentDefinition:
         objective=f"{risk} [standard deviations of the outcome]",
         optimal_value=attrgetter("optimal_risk"),
         settings={"form": form, "risk": risk, "search": SEARCH, "n_w": N_W},
+        extras=EXTRAS,
     )
 
 
@@ -164,6 +165,7 @@ def noise_definition(
         objective="mean - noise variance",
         optimal_value=lambda problem: problem.optimal_mean_variance(1.0)[1],
         settings={"form": name, "risk": NOISE, "search": SEARCH},
+        extras=EXTRAS,
     )
 
 

@@ -1,21 +1,19 @@
 r"""Make the tables that `TabularProblem` reads, from data of scikit-learn and this package.
 
-python -m bench.studies.open_benchmark.make_tables [NAME ...] [--to FOLDER]
+python -m bench.studies.open_benchmark.make_tables [NAME ...] [--to results/open_benchmark]
 
 A row is a decision, a column behind the first two a condition that cannot be controlled.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from botorch_risk_bench.problems.tabular import FOLDER
+from botorch_risk_bench.campaigns.whole_files import write_text
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.kernel_ridge import KernelRidge
@@ -24,6 +22,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+
+from bench.reproduction.results import writing_parser
 
 Array = NDArray[np.float64]
 Table = tuple[Sequence[str], Sequence[Array], Callable[[float, float], Sequence[float]]]
@@ -134,15 +134,14 @@ def _ninths(values: Array) -> list[NDArray[np.bool_]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = writing_parser(__doc__, "results/open_benchmark")
     parser.add_argument("names", nargs="*", default=list(TABLES))
-    parser.add_argument("--to", type=Path, default=FOLDER)
     arguments: Any = parser.parse_args()
     for name in arguments.names:
         table = TABLES[name]()
         lines = [",".join(f"{value:.6g}" for value in row) for row in rows_of(table)]
         text = "\n".join([",".join(table[0]), *lines]) + "\n"
-        (arguments.to / f"{name}.csv").write_text(text, encoding="utf-8")
+        write_text(arguments.to / f"{name}.csv", text)
         print(f"{name}: {len(lines)} decisions, {len(table[0]) - 2} conditions", flush=True)
 
 

@@ -211,3 +211,9 @@ OTHERS: dict[str, MakeOptimizer] = {
     "Optuna": Optuna,
     "hetGPy": HetGPy,
 }
+MODULES = {"Ax": "ax", "Optuna": "optuna", "hetGPy": "hetgpy"}
+EXTRAS = {  # of a strategy, however it is asked
+    f"{asked}{label}": [(module, "botorch-risk-bench[peers]")]
+    for label, module in MODULES.items()
+    for asked in ("", "expected-", "chosen-")
+}

@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.metrics import median
+from botorch_risk_bench.reports.plots import save_png
 from botorch_risk_bench.reports.summary import regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import paired, table
 from bench.studies.repeats.experiments import BUDGET, EXPERIMENTS, FIXED, OURS
 
@@ -98,16 +99,16 @@ def draw(pages: dict[str, dict[str, Tensor]], path: Path) -> None:
     panels[0].set_ylabel("median regret, mean - variance")
     handles, labels = panels[-1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", fontsize=8)
-    figure.savefig(path, dpi=120)
+    save_png(figure, path, dpi=120)
 
 
 def main() -> None:
     r"""Writes tables.md and repeats.png."""
-    arguments = report_parser(__doc__, "results/repeats", Path(__file__).parent).parse_args()
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
     pages: dict[str, dict[str, Tensor]] = {}
     text, readings = [], {}
     for definition in EXPERIMENTS:
-        with records_of(arguments.results, definition.name) as found:
+        with records_of(report.results, definition.name) as found:
             curves = {
                 label: regret_by_reading(store, label, curve.simple)
                 for store in found
@@ -127,9 +128,9 @@ def main() -> None:
                 table([*header, *extra], rows(curves)),
             ]
     page = [headline(readings), *text] if readings else text
-    (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    report.write(page)
     if pages:
-        draw(pages, arguments.to / "repeats.png")
+        draw(pages, report.to / "repeats.png")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, paired, table
 from bench.studies.risk_measures.experiments import EXPERIMENTS, NUM_ROUNDS
 
@@ -31,17 +31,17 @@ def rows(regret: dict[str, Tensor]) -> list[list[str]]:
 
 def main() -> None:
     r"""Writes tables.md."""
-    arguments = report_parser(__doc__, "results/risk_measures", Path(__file__).parent).parse_args()
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
     page = []
     for definition in EXPERIMENTS:
-        with records_of(arguments.results, definition.name) as records:
+        with records_of(report.results, definition.name) as records:
             if not records:
                 continue
             regret = {label: curve.simple for label, curve in regret_curves(*records).items()}
             header = ["strategy", "seeds", *(f"round {t}" for t in ROUNDS), f"less {REFERENCE}"]
             title = f"### {definition.name}: {definition.description} {definition.objective}\n"
             page += [title, table(header, rows(regret))]
-    (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    report.write(page)
 
 
 if __name__ == "__main__":

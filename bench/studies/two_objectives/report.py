@@ -7,12 +7,12 @@ from pathlib import Path
 
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.metrics import paired_difference
-from botorch_risk_bench.reports.plots import plot_regret
+from botorch_risk_bench.reports.plots import plot_regret, save_png
 from botorch_risk_bench.reports.summary import regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, paired, table
 from bench.studies.two_objectives.campaign import NAME, NUM_ROUNDS
 
@@ -64,20 +64,21 @@ def picture(reached: dict[str, Tensor], best: float) -> Figure:
 
 
 def main() -> None:
-    arguments = report_parser(__doc__, "results/two_objectives", Path(__file__).parent).parse_args()
-    with records_of(arguments.results, NAME) as found:
+    report = Report.of_arguments(__doc__, Path(__file__).parent)
+    page: list[str] = []
+    with records_of(report.results, NAME) as found:
         for store in found:
             reached, best = hypervolumes(store), store.identity["optimal_value"]
             last = min(values.shape[-1] for values in reached.values()) - 1
             header = ["strategy", "seeds", "hypervolume", f"minus {REFERENCE}, paired"]
-            page = [f"### {NAME}: {last} rounds, the largest hypervolume is {best:.4f}\n"]
+            page += [f"### {NAME}: {last} rounds, the largest hypervolume is {best:.4f}\n"]
             if REFERENCE in reached:
                 page.append(table(header, final_rows(reached, last)))
                 if OURS in reached:
                     page.append(verdict(reached[OURS][:, last], reached[REFERENCE][:, last], best))
             page += ["Hypervolume by round:\n", table(["round", *reached], by_round(reached, last))]
-            (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
-            picture(reached, best).savefig(arguments.to / f"{NAME}.png", dpi=110)
+            save_png(picture(reached, best), report.to / f"{NAME}.png", dpi=110)
+    report.write(page)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ in a form of our own as A-GP-UCB-one-step. The other three names with more than 
 trials of rewards for what an arm gained.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from os import PathLike
@@ -45,6 +45,8 @@ from botorch_risk_bench.problems import (
 )
 
 H1_HALF_WIDTH = 25.0
+PROBLEMS = "botorch-risk-bench[problems]"
+SAMPLER = (("numpyro", "botorch_risk[bayesian]"), ("jax", "botorch_risk[bayesian]"))
 MCMC_EVERY = 5  # rounds: 3 s to 5 s a seed, and some 10 s to compile
 
 STRATEGIES: dict[str, StrategyFactory] = {
@@ -76,6 +78,7 @@ def _definition(
     dim: int,
     num_rounds: int,
     optimal_value: Callable[[Any], float] | None = attrgetter("optimal_value"),
+    extras: Sequence[tuple[str, str]] = (),
 ) -> ExperimentDefinition:
     return ExperimentDefinition(
         name=f"uhe-{name}",
@@ -88,6 +91,7 @@ def _definition(
         objective="f(x)",
         optimal_value=optimal_value,
         settings={"rounds from one sampling of MCMC to the next": MCMC_EVERY},
+        extras={"problem": extras, "MCMC": SAMPLER},
     )
 
 
@@ -109,6 +113,22 @@ EXPERIMENTS = (
     _definition("hartmann3", "Hartmann3", lambda: MaximizedTestFunction(Hartmann(3)), 3, 60),
     _definition("hartmann6", "Hartmann6", lambda: MaximizedTestFunction(Hartmann(6)), 6, 100),
     _definition("logistic", "Tuning of logistic regression", LogisticRegressionTuning, 2, 60, None),
-    _definition("boosting", "Tuning of boosted trees", BoostedTreesTuning, 4, 60, None),
-    _definition("lunar", "Lunar landing (12 parameters)", LunarLanding, 12, 100, None),
+    _definition(
+        "boosting",
+        "Tuning of boosted trees",
+        BoostedTreesTuning,
+        4,
+        60,
+        None,
+        extras=[("xgboost", PROBLEMS)],
+    ),
+    _definition(
+        "lunar",
+        "Lunar landing (12 parameters)",
+        LunarLanding,
+        12,
+        100,
+        None,
+        extras=[("gymnasium", PROBLEMS), ("Box2D", PROBLEMS)],
+    ),
 )

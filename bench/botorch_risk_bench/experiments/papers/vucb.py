@@ -9,7 +9,7 @@ The authors' programs differ from their text in the width, which the arms `-cons
 continuous W `beta_t` standard deviations, not its square root.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from os import PathLike
@@ -90,6 +90,7 @@ def _definition(
     problem: Callable[[], Any],
     num_initial: int,
     optimal_value: Callable[[Any], float] | None = attrgetter("optimal_value_at_risk"),
+    extras: Sequence[tuple[str, str]] = (),
 ) -> ExperimentDefinition:
     example = problem()
     return ExperimentDefinition(
@@ -103,6 +104,7 @@ def _definition(
         objective=f"value-at-risk of the outcome at level {example.risk_level:g}",
         optimal_value=optimal_value,
         settings={"outside baselines": {**OUTSIDE_BUDGET, "num_fantasies": NUM_FANTASIES}},
+        extras={"problem": extras},
     )
 
 
@@ -128,7 +130,14 @@ EXPERIMENTS = (
             ("hartmann21", "Hartmann (2, 1)", partial(ValueAtRiskHartmann, 2), 10),
         )
     ),
-    _definition("var-robot", "Robot pushing (3, 2)", ValueAtRiskRobotPushing, 30, None),
+    _definition(
+        "var-robot",
+        "Robot pushing (3, 2)",
+        ValueAtRiskRobotPushing,
+        30,
+        None,
+        extras=[("pymunk", "botorch-risk-bench[simulations]")],
+    ),
     _definition(
         "var-bundled-portfolio", "Portfolio (3, 2), bundled back-tests", ValueAtRiskPortfolio, 20
     ),

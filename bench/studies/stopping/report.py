@@ -1,78 +1,27 @@
-r"""Replay stored rounds of `risk_search` and look at the regret that the model allows.
+r"""Print the tables of this folder's README from the looks that are stored next to it.
 
-OMP_NUM_THREADS=1 python -m bench.studies.stopping.replay STORE
-    [--pairs 60] [--results results/stopping]
+python -m bench.studies.stopping.report
 
-The store comes from `bench.studies.open_benchmark.default_pairs`, w chosen. It resumes, and prints
-the tables of the README. The first pairs of a random order are played.
+A row has, for one pair of a problem and a risk, quantiles of the regret under the model at each
+look and the regret, `looks x R`, and the regrets of the first recommendation.
 """
 
 import argparse
-import json
-import random
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from botorch_risk_bench.campaigns.store import CampaignStore
-from botorch_risk_bench.experiments.problem import decision_bounds
 from botorch_risk_bench.metrics import binomial_interval, median
 from torch import Tensor
 
 from bench.reproduction.tables import table
-from bench.studies import stored_rows
-from bench.studies.open_benchmark.default_pairs import FIRST_SEED, NUM_SEEDS, WITHOUT_MMD
-from bench.studies.open_benchmark.experiments import EXPERIMENTS
+from bench.studies.stored_rows import read
 
-LABEL, LOOKS, DELTA = "chosen", (5, 10, 15, 20, 25, 30), 0.05
+LOOKS, DELTA = (5, 10, 15, 20, 25, 30), 0.05
 SHARES = (0.3, 0.1, 0.03)  # epsilon, in median regrets of the first recommendation
 FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the gap: the first remedy
 IN_A_ROW = 2  # looks at which the gap has to be small: the second
 LEVELS = (0.5, 0.8, 0.95, 1 - DELTA / len(LOOKS))
-EXPERIMENT = {each.name: each for each in EXPERIMENTS}
-
-
-def pairs() -> list[str]:
-    return random.Random(2).sample(WITHOUT_MMD, len(WITHOUT_MMD))
-
-
-def replay(store: CampaignStore, pair: str) -> dict[str, Any]:
-    r"""Quantiles of the regret under the model at each look, and the regret, `looks x R`."""
-    seeds = list(range(FIRST_SEED, FIRST_SEED + NUM_SEEDS))
-    experiment = EXPERIMENT[pair]
-    problem = experiment.problem_of(seeds)
-    assert experiment.optimal_value is not None
-    best = float(experiment.optimal_value(problem))
-    strategy = experiment.build(LABEL, decision_bounds(problem), seeds)
-    query = (
-        "SELECT round, X, Y, recommended_objective FROM rounds "
-        "WHERE experiment = ? AND strategy = ? ORDER BY round, seed"
-    )
-    rows = [(t, *map(json.loads, rest)) for t, *rest in store.select(query, pair, LABEL)]
-    found: dict[str, list[Any]] = {"quantiles": [], "expected": [], "regret": []}
-    for t in range(LOOKS[-1] + 1):
-        X, Y, values = (
-            torch.tensor([row[column] for row in rows if row[0] == t], dtype=torch.double)
-            for column in (1, 2, 3)
-        )
-        strategy.tell(X, Y)
-        if t == 0:
-            found["first"] = (best - values).tolist()
-        if t in LOOKS:
-            levels = torch.tensor(LEVELS, dtype=torch.double)
-            for _, view in strategy.views:  # all seeds have equally many outcomes
-                samples = strategy.method.regret(view)
-            found["quantiles"].append(samples.quantile(levels, dim=-1).tolist())
-            found["expected"].append(samples.mean(dim=-1).tolist())
-            found["regret"].append((best - values).tolist())
-    return {"pair": pair, **found}
-
-
-def rows_of(store: CampaignStore, names: list[str]) -> Iterator[dict[str, Any]]:
-    yield from (replay(store, name) for name in names)
 
 
 def first_stop(gap: Tensor, epsilon: Tensor, in_a_row: int = 1) -> Tensor:
@@ -150,30 +99,12 @@ def calibrated(rows: list[dict[str, Any]], share: float) -> float:
     return float("inf")
 
 
-def report(
-    path: Path, names: Sequence[str], play: Callable[[list[str]], Iterable[dict[str, Any]]]
-) -> None:
-    r"""Plays the pairs that are not stored yet, and prints the tables."""
-    cases = [(name,) for name in names]
-    missing = [name for (name,) in stored_rows.missing_cases(path, ("pair",), cases)]
-    for number in stored_rows.append(path, play(missing)):
-        print(f"{number} of {len(missing)}", flush=True)
-    rows = stored_rows.read(path)
-    print(f"{coverage(rows)}\n\n{summary(rows)}")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("store", type=Path)
-    parser.add_argument("--pairs", type=int, default=60)
-    parser.add_argument("--results", type=Path, default=Path("results/stopping"))
-    arguments = parser.parse_args()
-    with CampaignStore(arguments.store) as store:
-        path, names = arguments.results / "replay.jsonl", pairs()[: arguments.pairs]
-        report(path, names, partial(rows_of, store))
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    for name, title in (("replay", "Hyperparameters learnt"), ("known", "Hyperparameters known")):
+        rows = read(Path(__file__).with_name(f"{name}.jsonl.gz"))
+        print(f"### {title}\n\n{coverage(rows)}\n{summary(rows)}\n")
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
     main()

@@ -1,1 +1,0 @@
-r"""Conditions x substrates on tables of real reactions."""
