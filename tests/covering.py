@@ -36,8 +36,8 @@ def mark_the_rest_slow(items: Iterable[pytest.Item]) -> None:
 
 def labels(item: Any) -> dict[str, Hashable]:
     r"""What each parameter of a test stands for: the name of a law, the kind of a case, a value."""
-    indices = {name: at for name, at in item.callspec.indices.items() if name != DEVICE}
-    return {name: _label(item.callspec.params[name], at) for name, at in indices.items()}
+    parameters = item.callspec.params.items()
+    return {name: _label(value) for name, value in parameters if name != DEVICE}
 
 
 def design(rows: Mapping[str, Mapping[str, Hashable]]) -> set[str]:
@@ -66,10 +66,10 @@ def _hash(name: str) -> bytes:
     return sha256(name.encode()).digest()
 
 
-def _label(value: Any, index: int) -> Hashable:
+def _label(value: Any) -> Hashable:
     if isinstance(value, str | int | float | bool | type(None)):
         return value
-    return getattr(value, "kind", None) or getattr(value, "name", index)
+    return getattr(value, "kind", None) or getattr(value, "name", id(value))
 
 
 def _axes(rows: Sequence[Mapping[str, Hashable]]) -> list[str]:
