@@ -64,6 +64,8 @@ def records_of(
 ) -> Iterator[list[ExperimentRecords]]:
     r"""The rounds of an experiment in all stores of a folder, one by one for each series.
 
+    A series without a round after the initial design is left out.
+
     Args:
         results: The folder. Its campaigns may have reached any round.
         experiment: The experiment.
@@ -72,7 +74,10 @@ def records_of(
     with ExitStack() as stack:
         paths = sorted(results.glob("*.sqlite"))
         stores = [stack.enter_context(CampaignStore(path)) for path in paths]
-        yield [each for store in stores for each in records_by_series(store, experiment, setting)]
+        series = [
+            each for store in stores for each in records_by_series(store, experiment, setting)
+        ]
+        yield [each for each in series if any(len(each.rounds(k)) > 1 for k in each.labels())]
 
 
 def is_stored(results: Path, experiment: str) -> bool:

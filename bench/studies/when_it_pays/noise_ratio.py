@@ -59,6 +59,8 @@ def played(results: Path, name: str, ratio: float) -> Played | None:
             return None
         (store,) = found
         curves = regret_curves(store)
+        if not {"RAHBO", "GP-UCB"} <= {*curves}:
+            return None
         neutral = recommended(
             final_strategy(store, definition, "GP-UCB"), "lower_confidence_bound", risk_aversion=0.0
         )

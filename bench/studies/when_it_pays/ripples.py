@@ -60,14 +60,17 @@ def collected(results: Path) -> Regrets:
     for family, names in FAMILIES.items():
         for name, frequency in names.items():
             with records_of(results, name) as records:
-                if not records or set(records[0].labels()) != set(ARMS):
+                if not records:
                     continue
                 (store,) = records
+                curves = regret_curves(store)
+                if set(curves) != set(ARMS):
+                    continue
                 problem: Any = DEFINITIONS[name].problem_of(store.identity["seeds"])
                 optimum = store.identity["optimal_value"]
                 every.setdefault(family, {})[frequency] = {
                     label: percent_of_random(curve.simple, problem, optimum)
-                    for label, curve in regret_curves(store).items()
+                    for label, curve in curves.items()
                 }
     return every
 

@@ -46,8 +46,12 @@ def collected(results: Path) -> dict[str, dict[str, Run]]:
     for name in TRIPS:
         with records_of(results, f"trips-{name}") as records:
             for store in records:
-                for label in store.labels():
-                    path = torch.cat([each.X for each in store.rounds(label)], dim=-2)
+                rounds = {label: store.rounds(label) for label in store.labels()}
+                played = {label: each for label, each in rounds.items() if len(each) > 1}
+                if {*played} != {*DEFINITIONS[f"trips-{name}"].strategies}:
+                    continue
+                for label, each in played.items():
+                    path = torch.cat([record.X for record in each], dim=-2)
                     curves = level_set_curves(store, DEFINITIONS[f"trips-{name}"], label)
                     found.setdefault(name, {})[label] = Run(path, curves.f1)
     return found
