@@ -28,10 +28,15 @@ def mark_the_rest_slow(items: Iterable[pytest.Item]) -> None:
     for rows in tests.values():
         kept = design({item.nodeid: labels(item) for item in rows})
         if rows[0].get_closest_marker("handful"):
-            kept = {*sorted(kept, key=_hash)[:FEW]}
+            kept = {*sorted(kept, key=by_hash)[:FEW]}
         for item in rows:
             if item.nodeid not in kept:
                 item.add_marker(pytest.mark.slow)
+
+
+def by_hash(name: str) -> bytes:
+    r"""A key that sorts names in an order of no meaning, the same in every run."""
+    return sha256(name.encode()).digest()
 
 
 def labels(item: Any) -> dict[str, Hashable]:
@@ -54,16 +59,12 @@ def design(rows: Mapping[str, Mapping[str, Hashable]]) -> set[str]:
     least = {axis: _least(axis, axes) for axis in axes}
     seen: Counter[Hashable] = Counter()
     kept = set()
-    for name in sorted(rows, key=_hash):
+    for name in sorted(rows, key=by_hash):
         values = [(axis, rows[name][axis]) for axis in axes]
         if any(seen[value] < least[value[0]] for value in values):
             seen.update(values)
             kept.add(name)
     return kept
-
-
-def _hash(name: str) -> bytes:
-    return sha256(name.encode()).digest()
 
 
 def _label(value: Any) -> Hashable:

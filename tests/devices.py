@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from tests.covering import by_hash
 from tests.second_device import SIM
 
 _CPU = torch.device("cpu")
@@ -50,15 +51,12 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def mark_most_of_the_second_device_slow(items: Iterable[pytest.Item]) -> None:
-    r"""Leaves, of its tests, the first of each kind of case and the last of each test function.
-
-    The first test of a contract asks most of its case, and the last cases are the quickest.
-    """
+    r"""Leaves some test of each kind of case, and some case of each test function."""
     of_case: dict[str, pytest.Item] = {}
     of_test: dict[str, pytest.Item] = {}
     there = [item for item in items if _parameters(item).get("device") == SIM]
     there = [item for item in there if not item.get_closest_marker("slow")]
-    for item in there:
+    for item in sorted(there, key=lambda item: by_hash(item.nodeid)):
         of_test[item.nodeid.partition("[")[0]] = item
         for case in _cases(_parameters(item)):
             of_case.setdefault(case, item)

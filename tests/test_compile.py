@@ -80,6 +80,7 @@ MEASURES = [Expectation(), ValueAtRisk(0.1), ConditionalValueAtRisk(0.3)]
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: type(measure).__name__)
+@pytest.mark.slow
 def test_a_bound_of_a_risk_with_its_gradient(measure: RiskMeasure) -> None:
     w = DiscreteEnvironment(torch.linspace(0, 1, 6).double()[:, None])
     acqf = RiskUpperConfidenceBound(gp(), w, measure, beta=4.0)

@@ -26,7 +26,7 @@ def of_the_loop(left_out: str) -> tuple[float, ...]:
     return tuple(map(float, found))
 
 
-@pytest.mark.parametrize("left_out", "+-")
+@pytest.mark.parametrize("left_out", [pytest.param("+", marks=pytest.mark.slow), "-"])
 def test_the_loop_of_the_first_screen_prints_what_it_says(left_out: str) -> None:
     r"""Except for the last digit: how a fit ends depends on the machine. And nothing warns."""
     said = tuple(map(float, CLAIMS["+-".index(left_out)]))

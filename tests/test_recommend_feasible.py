@@ -244,6 +244,7 @@ def test_with_constraints_it_is_the_best_of_a_grid_that_is_feasible_with_confide
     assert (values.amax(dim=-1) > best.value + 0.05).all()
 
 
+@pytest.mark.slow
 def test_decisions_that_were_evaluated_are_offered_too() -> None:
     bound = limited((2,))
     alone = recommend_everywhere(bound, UNIT, seeds=[0, 1])

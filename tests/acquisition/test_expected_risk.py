@@ -113,6 +113,7 @@ def test_a_quadratic_measure_is_exact_with_two_samples() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
+@pytest.mark.slow
 def test_the_moments_of_a_risk_are_those_of_a_million_samples(measure: RiskMeasure) -> None:
     mean, covariance, weights = normal()
     value, variance = moments_of_risk(measure, mean, covariance, weights)

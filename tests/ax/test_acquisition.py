@@ -72,6 +72,7 @@ def test_a_constraint_on_a_sum_of_metrics_is_refused() -> None:
         ("y - z", 0.3, 0.3),
     ],
 )
+@pytest.mark.slow
 def test_a_threshold_stays_the_level_of_its_metric_or_expression(
     objective: str, threshold: Any, expected: float
 ) -> None:

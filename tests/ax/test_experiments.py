@@ -69,6 +69,7 @@ def test_constraints_are_respected() -> None:
     assert sorted(spent[1])[2] < 0.65  # the median; the first ones may not know the cost
 
 
+@pytest.mark.slow
 def test_a_batch_and_pending_trials_are_kept_apart() -> None:
     client = laboratory()
     play(client, 3)

@@ -274,6 +274,7 @@ def test_each_replicate_converges_on_its_own() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.slow
 def test_a_warm_start_takes_fewer_evaluations_to_the_same_optimum(k: int) -> None:
     X, Y = heteroscedastic(2, n=30, k=k)
     first = fit_exact_gp(MeanVarianceGP(X, Y))

@@ -100,6 +100,7 @@ def test_acquisition_functions_of_botorch_do_not_notice(make: Make) -> None:
 
 
 @acquisitions
+@pytest.mark.slow
 def test_the_optimum_stays(make: Make) -> None:
     model = make_model()
     fit_exact_gp(model)

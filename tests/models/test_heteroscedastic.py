@@ -148,6 +148,7 @@ def test_single_precision():
 
 
 @pytest.mark.parametrize("transform", ["normalize", "warp"])
+@pytest.mark.slow
 def test_each_process_owns_its_input_transform(transform):
     X, Y = repeats()
     if transform == "normalize":

@@ -100,6 +100,7 @@ def test_devices_drop_the_same_readings(device: torch.device) -> None:
         torch.testing.assert_close(mine, theirs.cpu(), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_positions_are_those_of_the_table_that_was_given() -> None:
     X, Y, _ = with_wrong()
     long = MeanVarianceGP(X.repeat_interleave(3, 0), Y.reshape(-1, 1), trim=5.0)
@@ -113,6 +114,7 @@ def test_positions_are_those_of_the_table_that_was_given() -> None:
     assert listed.dropped_readings.tolist() == [[5, 0], [17, 2]]
 
 
+@pytest.mark.slow
 def test_replicates_are_trimmed_alone() -> None:
     X, Y, _ = with_wrong()
     other_X, other_Y = repeats(24, 3)

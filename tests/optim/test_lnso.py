@@ -68,6 +68,7 @@ def test_training_points_are_uniform_in_the_ball(d_x: int) -> None:
             assert kstest((column + 1) / 2, coordinate.cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_never_ends_below_its_starts() -> None:
     r"""The surrogate of a wave that is faster than the ball leads anywhere."""
 

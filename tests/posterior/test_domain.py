@@ -147,7 +147,7 @@ def test_whole_numbers_are_points_of_the_domain() -> None:
 
 
 @pytest.mark.parametrize(("name", "noise", "dense"), CASES)
-@pytest.mark.handful
+@pytest.mark.slow
 def test_five_hundred_observations_equal_a_refit(name: str, noise: float, dense: bool) -> None:
     D = domain()
     indices = torch.cat([torch.tensor([0, 1]), torch.randint(len(D), (500,))])

@@ -170,6 +170,7 @@ def test_parts_that_bind_makes_are_required() -> None:
 
 @pytest.mark.parametrize("kernel", [risk_kernel, rough], ids=["smooth", "rough"])
 @pytest.mark.parametrize("batch", [(3,), pytest.param((2, 3), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.slow
 def test_replicates_with_points_of_their_own_equal_the_loop(
     kernel: Any, batch: tuple[int, ...]
 ) -> None:

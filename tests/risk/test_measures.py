@@ -194,6 +194,7 @@ def test_other_bad_arguments() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.slow
 def test_value_at_risk_with_ties_and_atoms_is_exact(strict: bool) -> None:
     r"""Values that tie and probabilities in twentieths, some 0, against fractions."""
     rng = random.Random(0)

@@ -71,6 +71,7 @@ def measures(alpha: float) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize(
     "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (50, 100, 150))]
 )
+@pytest.mark.slow
 def test_values_are_those_of_botorchs_measures_on_200_models(first: int) -> None:
     r"""With w appended and with perturbations, with evaluated points beside the candidates."""
     environment = DiscreteEnvironment(POINTS)

@@ -395,4 +395,9 @@ STRATEGIES = [
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
 ]
-every_strategy = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
+# The laws of the others cover its code but for the hypervolume, which takes seconds a round.
+_MARKS = {"pareto_search": [pytest.mark.slow], "pareto_search-learnt": [pytest.mark.slow]}
+every_strategy = pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=_MARKS.get(case.name, [])) for case in STRATEGIES],
+)

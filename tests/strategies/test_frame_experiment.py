@@ -257,6 +257,7 @@ def test_other_units_are_other_numbers_for_the_same(readings: pd.DataFrame) -> N
     assert other.ask().columns.tolist() == list(TABLE)
 
 
+@pytest.mark.slow
 def test_minimising_is_maximising_the_negative(readings: pd.DataFrame) -> None:
     least, most = baker({"rise": "minimize"}), baker()
     told(least, readings.assign(rise=-readings["rise"]))

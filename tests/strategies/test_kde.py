@@ -82,6 +82,7 @@ def test_every_method_is_its_environment_and_its_risk_measure() -> None:
         assert strategy.belief.beta == 2.25
 
 
+@pytest.mark.slow
 def test_radii_follow_the_contexts_seen() -> None:
     r"""t^(-2/(4 + d_w)) and (2 + sqrt(2 log 10)) / sqrt(t), t from n_0 + 1 (Algorithm 2)."""
     total_variation, discrepancy = build("drbo_kde"), build("drbo_mmd", radius_scale=1.0)

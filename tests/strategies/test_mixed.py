@@ -170,6 +170,7 @@ def newsvendor() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["bound", "robust"])
+@pytest.mark.slow
 def test_botorchs_mixed_optimisers_on_the_newsvendor(newsvendor: Any, name: str) -> None:
     acqf, box = newsvendor[name], newsvendor["box"]
     with manual_seed(0):
@@ -213,6 +214,7 @@ def play_codes(codes: list[int], categories: list[int]) -> tuple[Tensor, Tensor]
     return torch.cat(decisions, dim=-1), torch.cat(positions, dim=-1)
 
 
+@pytest.mark.slow
 def test_categories_of_w_have_no_order() -> None:
     r"""Codes in another order are asked for at the same decisions and settings."""
     plain, coded = ([play_codes(codes, each) for codes in CODES] for each in ([], [0]))

@@ -67,6 +67,7 @@ def test_a_single_replicate_loses_its_batch_dimension_too() -> None:
     torch.testing.assert_close(found.variance, batched.variance[0], rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_acquisition_gets_what_robust_gives_and_what_is_pending() -> None:
     calls = Recorded()
     from tests.strategies.cases import _USED

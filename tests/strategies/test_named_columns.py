@@ -202,6 +202,7 @@ def test_predictions_check_what_they_read() -> None:
         lambda t: t.set_index(pd.Index(list("abcdefghijkl"))),
     ],
 )
+@pytest.mark.slow
 def test_the_kinds_of_columns_that_pandas_knows_mean_the_same(convert: Any) -> None:
     table = twice(baker().ask())
     table["rise"] = table["rise"].round()

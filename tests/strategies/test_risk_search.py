@@ -194,6 +194,7 @@ def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() ->
     assert ((asked >= lower) & (asked <= upper)).all()
 
 
+@pytest.mark.slow
 def test_constraints_in_a_box_of_whole_numbers() -> None:
     assert_whole_numbers_under_constraints(None)
 

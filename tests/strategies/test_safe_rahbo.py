@@ -108,6 +108,7 @@ def test_a_replicate_is_the_same_alone_and_a_second_time() -> None:
         torch.testing.assert_close(one[1:], three, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_state_of_two_outcomes_continues_bit_for_bit() -> None:
     strategy, resumed = build(), build()
     played(strategy, 3)

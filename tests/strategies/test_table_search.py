@@ -74,7 +74,7 @@ def played(found: TableSearch, rounds: int = 3, q: int = 6) -> list[Pair]:
     [*MEASURES[:-1], pytest.param(MEASURES[-1], marks=pytest.mark.slow)],
     ids=lambda each: type(each).__name__,
 )
-@pytest.mark.handful
+@pytest.mark.slow
 def test_pairs_are_new_and_the_best_condition_is_found(measure: RiskMeasure) -> None:
     found = search(measure)
     tried = played(found, 4)

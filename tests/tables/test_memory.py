@@ -16,7 +16,10 @@ from botorch_risk.tables.memory import check_memory
         (100_000, 10, r"100,000 conditions, which take 1,192\.1 GiB"),
         (10, 20_000, r"20,000 contexts, which take 47\.7 GiB"),
         (2000, 2000, r"2,000 conditions and 2,000 contexts, which take 477\.8 GiB"),
-        (5700, 40, r"5,700 conditions and 40 contexts, which take 4\.4 GiB"),
+        pytest.param(
+            *(5700, 40, r"5,700 conditions and 40 contexts, which take 4\.4 GiB"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_large_table_is_refused_before_anything_is_computed(

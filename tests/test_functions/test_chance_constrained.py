@@ -190,6 +190,7 @@ def test_functions_equal_numpy(name: str) -> None:
 
 
 @every_synthetic
+@pytest.mark.slow
 def test_optimum_equals_search(name: str) -> None:
     problem = PROBLEMS[name]()
     x, value = best(name, 1.0)

@@ -244,6 +244,7 @@ def brute_force_optimum(name):
 
 
 @pytest.mark.parametrize("name", ["branin", "hartmann", "complicated"])
+@pytest.mark.slow
 def test_optimum_equals_brute_force(name):
     problem = PROBLEMS[name]()
     expected = brute_force_optimum(name)

@@ -32,6 +32,7 @@ def test_shares_of_the_rows_within_their_bands(sign: float) -> None:
     assert (table["noise_coverage"].diff().dropna() >= 0).all()
 
 
+@pytest.mark.slow
 def test_the_verdict_is_the_subtitle_and_the_figure_has_both_curves() -> None:
     client = played(risk_averse("purity", num_initial=9))
     card = card_of(client, CalibrationPlot())

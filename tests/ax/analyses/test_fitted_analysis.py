@@ -76,6 +76,7 @@ def test_an_adapter_takes_the_place_of_the_strategy() -> None:
 
 
 @pytest.mark.parametrize("analysis", [CalibrationPlot(), NoiseSlicePlot("heat")])
+@pytest.mark.slow
 def test_cards_are_stored_as_ax_stores_its_own(analysis: Any) -> None:
     card = card_of(with_table(), analysis)
     loaded = object_from_json(object_to_json(card))

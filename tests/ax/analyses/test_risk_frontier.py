@@ -75,6 +75,7 @@ def test_constraints_of_decisions_under_chosen_contexts() -> None:
     assert best["trial_index"] == best_arm(client).trial_index
 
 
+@pytest.mark.slow
 def test_the_star_is_the_recommended_arm() -> None:
     client = laboratory(strategy=risk_averse("purity", num_initial=6))
     play(client, 6)
