@@ -57,13 +57,22 @@ def design(rows: Mapping[str, Mapping[str, Hashable]]) -> set[str]:
     if any(len({row[axis] for row in rows.values()}) == len(rows) for axis in axes):
         return {*rows}  # a list whose rows have nothing in common
     least = {axis: _least(axis, axes) for axis in axes}
+    if len(axes) == 1:  # the same cases for every law, so that they share what they compute
+        waiting = sorted(rows, key=lambda name: by_hash(name.partition("[")[2]))
+    else:
+        waiting = sorted(rows, key=by_hash)
     seen: Counter[Hashable] = Counter()
-    kept = set()
-    for name in sorted(rows, key=by_hash):
-        values = [(axis, rows[name][axis]) for axis in axes]
-        if any(seen[value] < least[value[0]] for value in values):
-            seen.update(values)
-            kept.add(name)
+    kept: set[str] = set()
+
+    def gain(name: str) -> int:
+        return sum(seen[axis, rows[name][axis]] < least[axis] for axis in axes)
+
+    while gain(best := max(waiting, key=gain)):
+        seen.update((axis, rows[best][axis]) for axis in axes)
+        kept.add(best)
+        waiting.remove(best)
+        if not waiting:
+            break
     return kept
 
 

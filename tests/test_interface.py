@@ -34,7 +34,10 @@ def test_defaults_are_found_of_functions_constructors_and_methods() -> None:
     assert inherited in found  # of a private base
 
 
-@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.parametrize(
+    "area",  # every example of `optim` is an optimisation
+    [pytest.param(area, marks=[pytest.mark.slow] if area == "optim" else []) for area in AREAS],
+)
 def test_limits_are_those_of_the_file_and_nan_and_parts_of_integers_are_refused(area: str) -> None:
     present = present_limits(area)
     assert [line for line in stored_limits(area) if line not in present] == []

@@ -105,7 +105,10 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if "512" in name else []) for name in LIMITS],
+)
 def test_loops_ask_little_of_a_gpu(name: str) -> None:
     program, size, launches, waits = LIMITS[name]
     torch.manual_seed(0)

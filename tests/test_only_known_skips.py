@@ -56,6 +56,7 @@ def test_known_reasons_and_expected_failures_pass(tmp_path: Path) -> None:
     assert "1 passed, 2 skipped, 1 xfailed" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_outside_test_passes(capsys: pytest.CaptureFixture[str]) -> None:
     outside = Path(__file__).with_name("release_outside.py")
     runpy.run_path(str(outside), run_name="__main__")

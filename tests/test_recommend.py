@@ -76,6 +76,7 @@ def test_minimisation_keeps_the_sign_of_the_penalty(rule: str) -> None:
     torch.testing.assert_close(chosen.value, expected.value)
 
 
+@pytest.mark.slow
 def test_recorded_bounds_need_only_themselves() -> None:
     data = repeated_data()
     recorded = torch.arange(9.0).flip(0)

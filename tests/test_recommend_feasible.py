@@ -172,6 +172,7 @@ def learnt() -> tuple[ChanceConstrainedGramacy, Tensor, ModelListGP]:
 
 
 @pytest.mark.parametrize(("beta", "least", "most"), [(4.0, 0.0, 0.05), (0.0, 0.1, 0.5)])
+@pytest.mark.slow
 def test_decisions_that_are_called_feasible_are(
     learnt: Any, beta: float, least: float, most: float
 ) -> None:

@@ -79,6 +79,7 @@ def test_joint_form_rewards_spreading_out_over_unknown_noise(data: RepeatedData)
 
 
 @pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.slow
 def test_joint_value_never_rises_with_the_aversion(k: int) -> None:
     r"""No sample of a variance is negative, so that more aversion is never worth more."""
     generator = torch.Generator().manual_seed(0)

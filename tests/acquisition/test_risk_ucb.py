@@ -96,7 +96,7 @@ def brute_force(
     ids=lambda m: type(m).__name__,
 )
 @pytest.mark.parametrize("case", ENVIRONMENTS, ids=lambda case: case.name)
-@pytest.mark.handful
+@pytest.mark.slow
 def test_every_environment_in_full_size(case: EnvironmentCase, measure: RiskMeasure) -> None:
     model, environment = build_model((2,)), case.of(contexts(2))
     acqf = RiskUpperConfidenceBound(model, environment, measure, beta=BETA)
@@ -107,6 +107,7 @@ def test_every_environment_in_full_size(case: EnvironmentCase, measure: RiskMeas
 
 
 @pytest.mark.parametrize("measure", MONOTONE, ids=lambda m: type(m).__name__)
+@pytest.mark.slow
 def test_a_kernel_that_is_no_product(measure: RiskMeasure) -> None:
     model, environment = build_model(matern=True), small()
     acqf = RiskUpperConfidenceBound(model, environment, measure, beta=BETA)
@@ -161,7 +162,7 @@ def test_chunks_change_nothing(measure: RiskMeasure, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=str)
 @pytest.mark.parametrize("case", [*ENVIRONMENTS, PERTURBATIONS], ids=lambda case: case.name)
-@pytest.mark.handful
+@pytest.mark.slow
 def test_botorch_and_our_optimiser_see_the_same_values(
     case: EnvironmentCase, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def rows(*weights: list[float]) -> torch.Tensor:
     return torch.tensor(weights, dtype=torch.double)
 
 
+@pytest.mark.slow
 def test_constraints_of_both_directions_are_those_of_ax() -> None:
     ours, gen = fitted((rows([0.0, 1.0], [0.0, -2.0]), rows([3.0], [-4.0])))  # 2 <= cost <= 3
     found = gen().points.sum().item()

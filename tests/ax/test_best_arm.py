@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore:No observation of outcome")]
 
 
 @pytest.mark.parametrize(("sign", "objective"), [(1.0, "purity"), (-1.0, "-purity")])
+@pytest.mark.slow
 def test_the_quiet_arm_and_not_the_luckiest(sign: float, objective: str) -> None:
     found = best_arm(with_table(sign, objective))
     assert found.parameters["heat"] == 0.3 and found.trial_index == 2
@@ -45,6 +46,7 @@ def test_where_no_arm_meets_a_constraint_the_least_infeasible_is_named_as_such()
     assert found.runner_up is not None and found.runner_up.parameters["heat"] == 0.2
 
 
+@pytest.mark.slow
 def test_an_arm_says_whether_it_meets_the_constraints() -> None:
     assert best_arm(with_table()).feasible is None
     found = best_arm(with_table(constraints=["cost <= 0.25"]))

@@ -82,6 +82,7 @@ def test_a_batch_and_pending_trials_are_kept_apart() -> None:
     assert node_of(client, next(iter(later))) == "risk_averse"
 
 
+@pytest.mark.slow
 def test_failed_and_abandoned_trials_are_passed_over() -> None:
     client = laboratory()
     play(client, 3)
@@ -93,6 +94,7 @@ def test_failed_and_abandoned_trials_are_passed_over() -> None:
     assert is_within(client, asked) and asked != dict(again[1])  # what was abandoned is left
 
 
+@pytest.mark.slow
 def test_who_asks_ahead_gets_initial_trials_until_half_are_completed() -> None:
     client = laboratory()  # three initial trials
     ahead = [client.get_next_trials(max_trials=1) for _ in range(5)]
@@ -117,6 +119,7 @@ def test_what_ax_shows_of_an_experiment(strategy: Any) -> None:
         assert client.compute_analyses(display=False)
 
 
+@pytest.mark.slow
 def test_old_data_and_a_baseline_are_learnt_from() -> None:
     client = laboratory(constraints=["cost <= 1.5 * baseline"])
     baseline = {"heat": 0.5, "stir": 1.0}
@@ -128,6 +131,7 @@ def test_old_data_and_a_baseline_are_learnt_from() -> None:
     assert node_of(client, 3) == "risk_averse" and is_within(client, asked)
 
 
+@pytest.mark.slow
 def test_an_arm_that_comes_back_is_one_row_with_all_its_readings() -> None:
     client = laboratory()
     asked = play(client, 3)

@@ -19,6 +19,7 @@ from botorch_risk.models import MeanVarianceGP
 from tests.ax.laboratory import adapter_of, complete, laboratory, play, with_table
 
 
+@pytest.mark.slow
 def test_it_follows_the_data_and_fits_once() -> None:
     client = with_table()
     before = model_of(adapter_of(client), "purity")
@@ -38,6 +39,7 @@ def test_arms_that_came_back_and_arms_that_are_not_completed() -> None:
     assert [(index, arm.parameters["heat"]) for index, arm in found] == [(0, 0.5), (1, 0.2)]
 
 
+@pytest.mark.slow
 def test_points_are_as_the_model_takes_them() -> None:
     heat = RangeParameterConfig(
         name="heat", bounds=(0.01, 1.0), parameter_type="float", scaling="log"

@@ -19,6 +19,7 @@ def test_more_risk_aversion_goes_where_the_noise_is_small() -> None:
     assert averse < neutral - 0.5
 
 
+@pytest.mark.slow
 def test_attached_trials_count_as_initial_ones() -> None:
     client = laboratory()
     for heat in (0.1, 0.5, 0.9):

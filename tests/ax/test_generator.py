@@ -71,6 +71,7 @@ def test_ax_and_plain_botorch_have_the_same_model_and_the_same_candidate() -> No
 
 
 @pytest.mark.filterwarnings("ignore:A not p.d.")  # smooth posterior samples at near points
+@pytest.mark.slow
 def test_an_acquisition_function_of_botorch_by_its_class() -> None:
     dataset, digest = data(), SearchSpaceDigest(feature_names=["a", "b"], bounds=BOUNDS)
     plain = RiskGenerator(

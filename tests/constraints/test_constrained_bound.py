@@ -130,6 +130,7 @@ def test_optimism_moves_the_upper_bounds_of_the_constraints_alone() -> None:
         constrained(CHANCE, upper_beta=-1.0)
 
 
+@pytest.mark.slow
 def test_the_cautious_mean_is_continuous_and_largest_where_the_constraints_hold() -> None:
     acqf, X = constrained(CHANCE, penalty=7.0), decisions(400)
     feasible, values = acqf.feasible(X), acqf.cautious(X)

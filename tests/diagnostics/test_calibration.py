@@ -46,6 +46,7 @@ def test_calibration_counts_what_lies_within(batch_shape: tuple[int, ...]) -> No
 
 
 @pytest.mark.parametrize("factor", [1.0, 4.0])
+@pytest.mark.slow
 def test_calibration_of_a_model_that_is_right_and_of_one_that_is_not(factor: float) -> None:
     r"""A draw of the model itself is covered as often as claimed; not if it is far rougher."""
     replicates, generator = 40, torch.Generator().manual_seed(1)

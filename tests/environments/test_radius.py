@@ -86,6 +86,7 @@ def test_halves_and_resamples_have_the_distribution_of_a_loop() -> None:
             assert lower - 1e-12 <= found <= upper + 1e-12
 
 
+@pytest.mark.slow
 def test_balls_of_the_bootstrap_hold_the_true_distribution_as_often_as_they_say() -> None:
     r"""Of 200 samples of three outcomes."""
     truth, held = np.array([0.2, 0.5, 0.3]), 0

@@ -44,6 +44,7 @@ def test_waves_along_one_input_are_not_taken_for_noise() -> None:
         assert found.num_evaluations > missed.num_evaluations + 4
 
 
+@pytest.mark.slow
 def test_a_replicate_is_revised_as_it_is_alone() -> None:
     smooth = data(n=300, d=4)
     X, Y = (torch.stack(pair) for pair in zip(levy(0), smooth, strict=True))

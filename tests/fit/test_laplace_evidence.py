@@ -259,6 +259,7 @@ def test_the_fit_maximises_the_evidence_and_the_priors() -> None:
     assert slopes.abs().max() < 1e-4
 
 
+@pytest.mark.slow
 def test_each_replicate_converges_on_its_own() -> None:
     X, Y = heteroscedastic(3)
     together = MeanVarianceGP(X, Y)

@@ -223,6 +223,7 @@ def test_a_learnt_range_of_the_inputs_is_that_of_the_data() -> None:
 
 
 @every
+@pytest.mark.slow
 def test_batch_equals_the_loop_over_replicates(name: str) -> None:
     X, Y = data(3)
     together = MODELS[name](X, Y)

@@ -84,6 +84,7 @@ def test_raw_outcomes_have_converged_only_where_botorch_finds_nothing_better(
 
 
 @pytest.mark.parametrize("scale_and_shift", UNITS, ids=str)
+@pytest.mark.slow
 def test_the_unit_of_the_outcomes_does_not_matter_where_there_are_no_priors(
     scale_and_shift: tuple[float, float],
 ) -> None:
@@ -106,6 +107,7 @@ def test_the_unit_of_the_outcomes_does_not_matter_where_there_are_no_priors(
 
 
 @pytest.mark.parametrize("name", RAW)
+@pytest.mark.slow
 def test_raw_outcomes_in_a_batch_are_fitted_as_alone(name: str) -> None:
     X, Y = data(3)
     Y = (

@@ -44,6 +44,7 @@ def test_the_usual_line_fits_both_processes(options):
 
 
 @UNSCALED
+@pytest.mark.slow
 def test_fits_equal_those_of_two_ordinary_models():
     model = small_model(variance_link="identity", min_noise_variance=1e-3)
     variances, means = model.train_variances, model.train_means
@@ -78,6 +79,7 @@ def test_the_usual_line_is_the_closed_form():
 
 
 @pytest.mark.parametrize("options", [SPREAD, IDENTITY])
+@pytest.mark.slow
 def test_the_closed_form_is_no_worse_than_botorchs_fit(options):
     model = small_model(**options)
     by_botorch = copy.deepcopy(model)

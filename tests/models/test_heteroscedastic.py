@@ -180,6 +180,7 @@ def test_refuses_outcome_transforms_that_are_not_linear():
 @pytest.mark.parametrize(
     "options", [{}, IDENTITY, {**IDENTITY, "sample_variance_noise": "pointwise"}]
 )
+@pytest.mark.slow
 def test_batched_models_equal_a_loop(batch_shape, options):
     X, Y = repeats(batch_shape=batch_shape)
     if not options:

@@ -79,6 +79,7 @@ def test_observations_have_the_slope_and_the_expected_curvature_of_their_row():
         torch.testing.assert_close(1 / variances[i], expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_replicates_of_a_batch_do_not_touch():
     X, Y, model = learnt(batch_shape=(2,))
     result = fit_exact_gp(model)
@@ -148,6 +149,7 @@ def test_few_single_readings_are_finite_and_of_nearly_constant_noise(n):
 
 @pytest.mark.parametrize("scale", [1e-6, 1e4])
 @pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.slow
 def test_units_of_the_outcome_do_not_matter(scale, k):
     X, Y = repeats(12, k)
     first, second = MeanVarianceGP(X, Y), MeanVarianceGP(X, 5 + scale * Y)

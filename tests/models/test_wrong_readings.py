@@ -141,6 +141,7 @@ def test_a_row_whose_only_reading_is_wrong_is_left_out(batch_shape: tuple[int, .
     assert (model.train_counts.sum(dim=-2) == 39).all()
 
 
+@pytest.mark.slow
 def test_at_most_a_twentieth_is_dropped_the_worst_first() -> None:
     X, Y = repeats(16, 3)
     Y[[2, 7, 11], 0] += torch.tensor([20.0, 50.0, 35.0], dtype=D)
@@ -158,6 +159,7 @@ def test_nothing_is_dropped_below_the_limit() -> None:
     assert_same(model, plain, points(5), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_a_state_goes_to_a_model_of_the_same_data() -> None:
     X, Y, _ = with_wrong()
     model, twin = (MeanVarianceGP(X, Y, trim=5.0) for _ in range(2))
@@ -220,6 +222,7 @@ def test_a_wrong_run_of_one_replicate_is_found_in_a_batch() -> None:
 
 
 @pytest.mark.parametrize("sentinel", [-9999.0, 1e10, 1e30, 1e50, -1e100])
+@pytest.mark.slow
 def test_a_sentinel_is_left_out_and_its_good_neighbours_stay(sentinel: float) -> None:
     X, Y = smooth(20, 0)
     Y[3, 1] = sentinel

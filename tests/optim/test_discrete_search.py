@@ -79,6 +79,7 @@ def on_the_grid(X: Tensor, discrete: Values) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_the_best_of_every_combination_is_found() -> None:
     acqf = Landscape(5)
     X, values = optimize_acqf_replicates(
@@ -100,6 +101,7 @@ def test_without_a_continuous_column(dims: str) -> None:
     torch.testing.assert_close(found, enumerated(acqf, box, values))
 
 
+@pytest.mark.slow
 def test_as_good_as_botorch() -> None:
     acqf = UpperConfidenceBound(mixed_model(), beta=4.0)
     X, value = optimize_acqf_replicates(acqf, MODEL_BOUNDS, seeds=0, **MODEL_DIMS)
@@ -129,6 +131,7 @@ def test_every_start_ends_where_neither_search_improves() -> None:
         assert (torch.stack(near) <= value + 1e-6).all()
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_alone_and_in_a_batch() -> None:
     whole = mixed_model(6)
     together, values = optimize_acqf_replicates(
@@ -186,6 +189,7 @@ def test_fixed_columns_stay_fixed_even_off_their_grid() -> None:
 
 @pytest.mark.filterwarnings("ignore:A not p.d.")
 @pytest.mark.parametrize("batch_shape", [(), (2,)])
+@pytest.mark.slow
 def test_several_points_are_chosen_with_those_before_them_pending(
     batch_shape: tuple[int, ...],
 ) -> None:

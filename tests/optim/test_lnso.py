@@ -31,6 +31,7 @@ def bump(queries: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.8])
+@pytest.mark.slow
 def test_finds_the_best_quantile(level: float) -> None:
     X, value = maximize_value_at_risk(bump, normal, BOX, level, seeds=[0, 1], **SMALL)
     z = norm.ppf(level)

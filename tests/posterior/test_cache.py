@@ -145,6 +145,7 @@ def test_copies_leave_the_cache_behind(copy_of):
     torch.testing.assert_close(twin(X), before)
 
 
+@pytest.mark.slow
 def test_a_block_does_not_keep_the_models_that_came_and_went():
     X = torch.rand(3, 2, dtype=torch.double)
     with steady():

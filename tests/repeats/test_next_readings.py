@@ -30,6 +30,7 @@ def test_nothing_on_a_grid_is_better(batch_shape: tuple[int, ...], dtype: torch.
     assert (readings.log_rate >= best - 1e-2).all()
 
 
+@pytest.mark.slow
 def test_free_returns_are_taken_where_moving_is_expensive() -> None:
     data = repeated_data()
     model = mean_variance_gp(data).eval()

@@ -39,6 +39,7 @@ def test_it_is_the_expected_gradient_for_values_that_are_alike(measure: RiskMeas
 
 
 @pytest.mark.parametrize("measure", MANY, ids=repr)
+@pytest.mark.slow
 def test_of_many_values_it_is_about_the_expected_gradient(measure: RiskMeasure) -> None:
     weights = torch.linspace(1, 3, 40, dtype=torch.double)
     weights = weights / weights.sum()

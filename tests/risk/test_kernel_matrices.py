@@ -36,6 +36,7 @@ def rough(v: Tensor, w: Tensor) -> Tensor:
 
 @scales
 @pytest.mark.parametrize("kernel", [risk_kernel, rough], ids=["smooth", "rough"])
+@pytest.mark.slow
 def test_a_kernel_in_other_units_is_a_radius_in_other_units(kernel: Any, scale: float) -> None:
     r"""The discrepancy is a square root: a kernel a million times as large, a thousand."""
     environment = SimpleNamespace(points=points())

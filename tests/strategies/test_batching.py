@@ -63,6 +63,7 @@ def test_trajectories_agree_for_ten_rounds(case: StrategyCase) -> None:
     assert branched == 0
 
 
+@pytest.mark.slow
 def test_the_same_batch_is_bitwise_repeatable() -> None:
     case = BATCHED[0]
     first, second = (play(case.build(SEEDS[:5]), 5) for _ in range(2))

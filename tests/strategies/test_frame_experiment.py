@@ -38,6 +38,7 @@ def codes(settings: pd.DataFrame) -> Tensor:
     return torch.tensor(numbers[["heat", "flour", "trays"]].to_numpy(float))
 
 
+@pytest.mark.slow
 def test_a_chemist_with_categories_does_what_tensors_do() -> None:
     frames, tensors = baker(), by_hand()
     for seed, size in enumerate((None, 2, None)):

@@ -36,6 +36,7 @@ def readings() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.slow
 def test_what_is_saved_continues_with_the_same_suggestions(
     readings: pd.DataFrame, size: int | None
 ) -> None:

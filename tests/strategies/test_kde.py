@@ -124,6 +124,7 @@ def test_the_kernel_matrix_of_the_grid_is_made_once() -> None:
     assert len(calls) > made
 
 
+@pytest.mark.slow
 def test_beta_may_follow_the_evaluations() -> None:
     times: list[int] = []
 
@@ -147,6 +148,7 @@ def test_beta_may_follow_the_evaluations() -> None:
         play(bad, 2)
 
 
+@pytest.mark.slow
 def test_a_state_replaces_what_was_learnt_in_the_same_round() -> None:
     strategy, other = build("sbo_kde"), build("sbo_kde")
     play(strategy, 1)

@@ -90,6 +90,7 @@ def test_it_finds_the_level_set(
     assert (found.high.int() + found.low.int() + found.unclassified.int() == 1).all()
 
 
+@pytest.mark.slow
 def test_several_levels_and_one_that_is_relative() -> None:
     goals = [LevelSet(0.2), LevelSet(0.5), RelativeLevelSet(0.5)]
     found = play(build(goal=goals, w_is_chosen=True), 14).classify()

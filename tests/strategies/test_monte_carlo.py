@@ -88,6 +88,7 @@ def test_the_acquisition_gets_what_robust_gives_and_what_is_pending() -> None:
         assert pending is None if index < 2 else torch.equal(pending, asked[row, :1])
 
 
+@pytest.mark.slow
 def test_the_decision_is_the_largest_value_of_the_acquisition() -> None:
     strategy = searched([1], lambda model, X, **options: qSimpleRegret(model, **options))
     asked = strategy.ask()

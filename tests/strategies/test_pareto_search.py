@@ -46,6 +46,7 @@ def build(seeds: Any = 0, **options: Any) -> Strategy:
     return pareto_search(OBJECTIVES.bounds, seeds, **{**chosen, **options})
 
 
+@pytest.mark.slow
 def test_it_asks_for_what_botorch_finds_best_on_the_risks() -> None:
     strategy = build(num_restarts=4, raw_samples=32, max_iterations=50)
     play(strategy, 1, problem=OBJECTIVES)

@@ -180,6 +180,7 @@ def test_the_second_point_of_a_batch_gains_most_once_the_first_is_pending() -> N
     assert (acqf.evaluate(second).squeeze(-1) >= best - 1e-4).all()
 
 
+@pytest.mark.slow
 def test_a_batch_by_the_knowledge_gradient_is_four_experiments() -> None:
     r"""Pending points are compared: otherwise a point close to one would gain the same again."""
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()

@@ -249,7 +249,7 @@ FACTORIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
 @pytest.mark.parametrize("name", FACTORIES)
 @pytest.mark.filterwarnings("ignore::linear_operator.utils.warnings.NumericalWarning")
 # BoTorch tells where its line searches ended at kinks of CVaR.
-@pytest.mark.handful
+@pytest.mark.slow
 def test_works_round_any_acquisition_function(name: str) -> None:
     factory, batched = FACTORIES[name]
     built: list[Any] = []

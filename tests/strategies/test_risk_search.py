@@ -66,6 +66,7 @@ def play(strategy: Strategy, rounds: int) -> None:
 
 
 @quietly
+@pytest.mark.slow
 def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
     strategy = build()
     play(strategy, 2)
@@ -142,6 +143,7 @@ def test_each_outcome_is_learnt_from_the_rows_in_which_it_was_observed() -> None
 
 
 @quietly
+@pytest.mark.slow
 def test_a_replicate_without_one_kind_of_outcome_waits() -> None:
     strategy = build([0, 1], num_initial=6)
     X, Y = outcomes(strategy, strategy.ask(), 0)

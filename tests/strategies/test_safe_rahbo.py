@@ -66,6 +66,7 @@ def test_every_point_was_safe_by_the_model_that_asked_for_it() -> None:
     assert (strategy.recommend() > 0.8).all()  # far beyond the start, close to the limit
 
 
+@pytest.mark.slow
 def test_readings_may_serve_to_prove_another_point() -> None:
     r"""RAHBO wants what is not safe yet, and the set grows towards it."""
     strategy = build(safety_beta=100.0)

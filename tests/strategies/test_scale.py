@@ -39,5 +39,6 @@ def asked(name: str, scale: float) -> Tensor:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("scale", [1e-12, 1e8])
+@pytest.mark.slow
 def test_points_do_not_depend_on_the_units_of_the_outcome(name: str, scale: float) -> None:
     torch.testing.assert_close(asked(name, scale), asked(name, 1.0), rtol=1e-3, atol=1e-3)

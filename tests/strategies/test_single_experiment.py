@@ -59,7 +59,7 @@ def ordered(X: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 @chosen
-@pytest.mark.handful
+@pytest.mark.slow
 def test_long_form_equals_the_padded_table_to_the_last_bit(case: StrategyCase) -> None:
     padded, experiment = case.build(0), SingleExperiment(case.build(0))
     for index in range(3):
@@ -101,6 +101,7 @@ def risk_averse(seeds: Any = 0, **options: Any) -> SingleExperiment:
 
 
 @pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.slow
 def test_later_readings_are_as_if_told_together(missing: bool) -> None:
     together, later = risk_averse(), risk_averse()
     X = together.ask().repeat(3, 1)

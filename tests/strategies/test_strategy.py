@@ -79,6 +79,7 @@ def test_a_state_of_other_bounds_is_refused(case: StrategyCase) -> None:
 
 
 @every_strategy
+@pytest.mark.slow
 def test_a_state_of_another_initial_design_is_refused(case: StrategyCase) -> None:
     refuses(case.build(SEEDS, num_initial=5), undisturbed(case).states[0], "num_initial")
 
@@ -163,6 +164,7 @@ def test_outcomes_that_overflow_leave_the_loop_as_it_was() -> None:
 
 
 @every_strategy
+@pytest.mark.slow
 def test_the_rest_of_a_partly_told_initial_design_is_asked_again(case: StrategyCase) -> None:
     loop, strategy = undisturbed(case), case.build(SEEDS)
     X, Y = loop.told[0]
@@ -193,6 +195,7 @@ def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
 
 
 @every_strategy
+@pytest.mark.slow
 def test_the_number_of_repeats_may_vary(case: StrategyCase) -> None:
     loop, strategy = undisturbed(case), case.build(SEEDS)
     strategy.tell(*loop.told[0])

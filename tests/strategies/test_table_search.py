@@ -95,6 +95,7 @@ def test_pairs_are_new_and_the_best_condition_is_found(measure: RiskMeasure) -> 
         assert best.probability_best == max(each.probability_best for each in ranking)
 
 
+@pytest.mark.slow
 def test_once_everything_is_known_the_ranking_is_the_truth() -> None:
     found = search(ConditionalValueAtRisk(0.25), noise_share=0.0)
     found.tell_matrix(Y)
@@ -195,6 +196,7 @@ def test_distances_go_by_name_in_any_order() -> None:
         Factors.with_distances("abd", far)
 
 
+@pytest.mark.slow
 def test_a_measure_of_botorch_counts_as_ours() -> None:
     theirs = table_search(CONDITIONS, CONTEXTS, risk_measure=CVaR(alpha=0.75, n_w=8))
     ours = search(ConditionalValueAtRisk(0.25))

@@ -104,6 +104,7 @@ def test_no_bound_is_recorded_of_a_row_that_is_missing() -> None:
 
 
 @pytest.mark.parametrize("name", ["vucb_prob", "vucb_unif"])
+@pytest.mark.slow
 def test_w_laces_given_the_pending_pairs(name: str) -> None:
     r"""Each pair of a batch, under a model that has seen its predecessors' own mean."""
     strategy = build(name, batch_size=3)

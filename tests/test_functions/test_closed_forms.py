@@ -73,6 +73,7 @@ def test_decision_and_environment_interact(form: ClosedForm) -> None:
 
 
 @pytest.mark.parametrize("cls", [SixHumpCamel, lambda negate: Hartmann(dim=3, negate=negate)])
+@pytest.mark.slow
 def test_finds_botorchs_optimizers(cls):
     problem = cls(negate=True)
     X, values = local_maxima(lambda X: problem(X, noise=False), problem._bounds)

@@ -120,6 +120,7 @@ def test_posterior_means_are_those_of_a_refit():
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_values_at_the_centers_are_draws_of_the_process():
     functions = PosteriorMeanFunctions(range(300), num_centers=5, lengthscale=0.5)
     values = functions(functions.centers)

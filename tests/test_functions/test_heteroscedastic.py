@@ -136,6 +136,7 @@ def test_large_risk_aversion_leaves_the_maxima_of_the_mean():
     )
 
 
+@pytest.mark.slow
 def test_optimum_does_not_depend_on_dtype_and_cannot_be_spoilt():
     problem = HeteroscedasticBranin()
     optimizer, value = problem.optimal_mean_variance(1.0)

@@ -182,6 +182,7 @@ def test_what_obeys_them_passes() -> None:
     assert min(len(each.held) for each in cases) > 6
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_for_one_batch_dimension_unless_it_takes_more() -> None:
     for options, most in (({}, 1), ({"batch_dims": 0}, 0), ({"batch_dims": 2}, 2)):
         seen: list[int] = []

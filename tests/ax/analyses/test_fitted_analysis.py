@@ -58,6 +58,7 @@ def test_data_from_which_no_model_can_be_built_yet(analysis: Any) -> None:
     assert found.blob.startswith("Expected readings on one scale")
 
 
+@pytest.mark.slow
 def test_all_data_so_far_also_after_the_last_candidate() -> None:
     client = with_table()
     assert len(card_of(client, RiskFrontierPlot()).df) == 6

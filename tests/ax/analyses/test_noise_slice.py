@@ -26,6 +26,7 @@ def curve_and_arms(client: Any, analysis: NoiseSlicePlot) -> tuple[pd.DataFrame,
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.slow
 def test_the_curve_is_the_noise_of_the_model_at_the_recommended_arm(sign: float) -> None:
     client = with_table(sign, "purity" if sign > 0 else "-purity")
     curve, _ = curve_and_arms(client, NoiseSlicePlot("heat"))

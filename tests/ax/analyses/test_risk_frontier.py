@@ -30,6 +30,7 @@ def check_marks(table: pd.DataFrame, signs: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.slow
 def test_arms_in_units_of_the_metric_and_in_its_direction(sign: float) -> None:
     client = with_table(sign, "purity" if sign > 0 else "-purity")
     table = card_of(client, RiskFrontierPlot()).df
