@@ -51,16 +51,14 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def mark_most_of_the_second_device_slow(items: Iterable[pytest.Item]) -> None:
-    r"""Leaves some test of each kind of case, and some case of each test function."""
+    r"""Leaves one test of each kind of case, and a test without cases."""
     of_case: dict[str, pytest.Item] = {}
-    of_test: dict[str, pytest.Item] = {}
     there = [item for item in items if _parameters(item).get("device") == SIM]
     there = [item for item in there if not item.get_closest_marker("slow")]
     for item in sorted(there, key=lambda item: by_hash(item.nodeid)):
-        of_test[item.nodeid.partition("[")[0]] = item
-        for case in _cases(_parameters(item)):
+        for case in _cases(_parameters(item)) or [item.nodeid.partition("[")[0]]:
             of_case.setdefault(case, item)
-    kept = set(map(id, (*of_case.values(), *of_test.values())))
+    kept = set(map(id, of_case.values()))
     for item in there:
         if id(item) not in kept:
             item.add_marker(pytest.mark.slow)
@@ -70,8 +68,10 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
     return item.callspec.params if hasattr(item, "callspec") else {}
 
 
-def _cases(parameters: dict[str, object]) -> Iterator[str]:
+def _cases(parameters: dict[str, object]) -> list[str]:
     r"""The cases and laws among the parameters of a test, by `kind` if there is one, or name."""
-    for value in parameters.values():
-        if type(value).__name__.endswith(("Case", "Cell", "Law")):
-            yield f"{type(value).__name__} {getattr(value, 'kind', None) or value.name}"
+    return [
+        f"{type(value).__name__} {getattr(value, 'kind', None) or value.name}"
+        for value in parameters.values()
+        if type(value).__name__.endswith(("Case", "Cell", "Law")) and hasattr(value, "name")
+    ]

@@ -211,6 +211,5 @@ def test_thinning_leaves_every_case_and_every_test_once() -> None:
     elsewhere = Item("y[a]", cases[0], torch.device("cpu"))
     mark_most_of_the_second_device_slow([*items, elsewhere])  # type: ignore[list-item]
     kept = [each.nodeid for each in items if not each.marks]
-    assert {name[2] for name in kept} == {*"abc"} and {name[0] for name in kept} == {*"xy"}
-    assert len(kept) <= 5  # one for each of three cases and two tests
+    assert sorted(name[2] for name in kept) == ["a", "b", "c"]
     assert not elsewhere.marks
