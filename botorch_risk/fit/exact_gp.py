@@ -45,6 +45,10 @@ PROMISE = 1e-7
 # ill-conditioned: 1e-9. In values it hides far longer steps of a hyperparameter than in gradients.
 NOISE = 5e6
 
+# How much of a decrease beyond the promised one is hoped for on all points, where the ends of fits to
+# fewer points compete and bring their curvature.
+HOPE = 30.0
+
 _DEFAULTS = {
     "decrease_tolerance": PROMISE,
     "max_step": MAX_LOG_STEP,
@@ -258,6 +262,7 @@ def _fit_parts(
     r"""Fit the parts that were read from a model, and write its hyperparameters."""
     objective = MarginalLikelihoodObjective(parts, observed)
     starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, seeds)
+    in_stages = observed is None and bool(sizes_of_first_fits(parts.X))
 
     def begun(chosen: ndarray) -> Starts:
         if observed is not None:  # the rows that count are not the same in all replicates
@@ -269,12 +274,13 @@ def _fit_parts(
     def revise(minima: Minima, rows: ndarray) -> tuple[Minima, ndarray]:
         ends = Ends(objective, minima, rows, lambda x: minimize(objective, x, options))
         own = starts.own
-        if observed is None and sizes_of_first_fits(parts.X):  # not yet tried on all points
+        if in_stages:  # not yet tried on all points
             ends.extended(own.theta[:, None], own.rows)
         try_fast_inputs(ends)
         return ends.minima, ends.rows
 
-    return maximize(objective, begun, previous, options, revise=revise)
+    on_all_points = {**options, "hope": HOPE} if in_stages and previous is None else options
+    return maximize(objective, begun, previous, on_all_points, revise=revise)
 
 
 def maximize(
