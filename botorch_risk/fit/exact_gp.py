@@ -45,8 +45,8 @@ PROMISE = 1e-7
 # ill-conditioned: 1e-9. In values it hides far longer steps of a hyperparameter than in gradients.
 NOISE = 5e6
 
-# How much of a decrease beyond the promised one is hoped for on all points, where the ends of fits to
-# fewer points compete and bring their curvature.
+# The factor by which a start on all points may still beat its predicted decrease, if the starts are
+# ends of fits to fewer points: they bring their curvature.
 HOPE = 30.0
 
 _DEFAULTS = {

@@ -48,7 +48,10 @@ def begun_on_fewer_points(
     first: Starts,
     minimize: Callable[[MarginalLikelihoodObjective, Starts], Minima],
 ) -> Starts:
-    r"""The ends of fits to a subset of the points, if there are many."""
+    r"""The ends of fits to subsets of the points, if there are many.
+
+    The first fits of the first start and of the others are to different subsets.
+    """
     sizes, starts = sizes_of_first_fits(parts.X), first
     if sizes:
         between = variance_between_neighbours(in_unit_ranges(parts.X, units.extent), parts.Y)
@@ -80,15 +83,16 @@ def sizes_of_first_fits(X: Tensor) -> list[int]:
 
 
 def starts_of_subsets(starts: Starts) -> list[Starts]:
-    r"""The first start of each replicate, and the others, which are fitted to another subset.
+    r"""The first start of each replicate, and the others, if there are any.
 
-    On one subset, starts seldom end apart, even where all points have another and better optimum.
+    On one subset they usually end at one optimum, even if all points have a better one.
     """
     is_first = starts.rows < starts.num_replicates
-    parts = (
-        starts._replace(theta=starts.theta[k], rows=starts.rows[k]) for k in (is_first, ~is_first)
-    )
-    return [each for each in parts if len(each.rows)]
+    return [
+        starts._replace(theta=starts.theta[mask], rows=starts.rows[mask])
+        for mask in (is_first, ~is_first)
+        if mask.any()
+    ]
 
 
 def on_fewer_points(

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from botorch.models import SingleTaskGP
 from botorch.test_functions import Levy
 from torch import Tensor
 
@@ -42,6 +43,20 @@ def test_waves_along_one_input_are_not_taken_for_noise() -> None:
         assert found.objective > missed.objective + 0.02
         assert found.objective == pytest.approx(objective(model).item(), abs=1e-9)
         assert found.num_evaluations > missed.num_evaluations + 4
+
+
+def test_a_trend_along_one_input_that_is_weaker_than_the_noise_is_found() -> None:
+    for seed in (3, 6):
+        draws = torch.Generator().manual_seed(seed)
+        X = torch.rand(300, 2, generator=draws, dtype=torch.double)
+        wave = 0.4 * (14 * X[:, 0]).sin()
+        Y = 2 * X.sum(-1) + wave + 0.6 * torch.randn(300, generator=draws, dtype=torch.double)
+        model = SingleTaskGP(X, ((Y - Y.mean()) / Y.std()).unsqueeze(-1))
+        model.covar_module.lengthscale, model.likelihood.noise = 3.0, 0.5
+        fit_exact_gp(model, rough_start=False)
+        lengthscale = model.covar_module.lengthscale.squeeze()
+        assert lengthscale[0] < 0.25
+        assert lengthscale[1] > 0.6
 
 
 def test_a_replicate_is_revised_as_it_is_alone() -> None:
