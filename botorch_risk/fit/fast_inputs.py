@@ -68,7 +68,7 @@ class Ends:
         r, s, p = starts.shape
         rows = np.arange(s)[:, None] * self.count + replicates
         with steady():
-            values, _ = self.objective(starts.swapaxes(0, 1).reshape(s * r, p), rows.ravel())
+            values = self.objective.values(starts.swapaxes(0, 1).reshape(s * r, p), rows.ravel())
         values = np.nan_to_num(values.reshape(s, r), nan=np.inf)
         best = self.best[replicates]
         self.minima.num_evaluations[best] += s
