@@ -14,8 +14,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_tensor, check_counts, check_flags, check_nonnegative
-from botorch_risk.fit.fast_inputs import Ends, try_fast_inputs
 from botorch_risk.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
+from botorch_risk.fit.input_or_noise import Ends, try_input_or_noise
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
@@ -95,11 +95,11 @@ def fit_exact_gp(
     `MeanVarianceGP` that learns the noise from all readings are fitted at once, to the evidence of
     `fit/laplace_evidence.py`, from starts of their own.
 
-    On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
-    intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
-    fit with `observed` starts on all points. Without `previous`, no fit ends below the model's
-    current values, and from 300 points on, a fit tries for each input whether the noise at its end
-    is fast variation along this input.
+    On a CPU, from 800 points on, the first start and the others are first optimised on two subsets
+    of 400 points, with intermediate sizes from 1,600 points on, and the distinct optima start the
+    fit to all points. A fit with `observed` starts on all points. Without `previous`, no fit ends
+    below the model's current values, and from 300 points on, a fit tries for each input whether the
+    noise at its end is variation along this input, or the reverse.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -276,7 +276,7 @@ def _fit_parts(
         own = starts.own
         if in_stages:  # not yet tried on all points
             ends.extended(own.theta[:, None], own.rows)
-        try_fast_inputs(ends)
+        try_input_or_noise(ends)
         return ends.minima, ends.rows
 
     on_all_points = {**options, "hope": HOPE} if in_stages and previous is None else options

@@ -158,7 +158,7 @@ class MarginalLikelihoodObjective:
         replicates = rows % len(self._num_observed)
         values, _ = self.natural(theta, replicates)
         index, moved = (sent(each, self.like.device) for each in (replicates, values))
-        pairs = []
+        pairs: list[Tensor] = []
         for one, row in zip(index.split(1), moved.to(self.like).split(1), strict=True):
             data = self._data.rows(one)
             best = None if data.best_constant is None else data.best_constant.of

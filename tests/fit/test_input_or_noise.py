@@ -9,8 +9,8 @@ from botorch.models import SingleTaskGP
 from botorch.test_functions import Levy
 from torch import Tensor
 
-from botorch_risk.fit import FitResult, fast_inputs, fit_exact_gp
-from botorch_risk.fit.fast_inputs import Ends
+from botorch_risk.fit import FitResult, fit_exact_gp, input_or_noise
+from botorch_risk.fit.input_or_noise import Ends
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.fit.starts import Starts
@@ -31,7 +31,7 @@ def levy(seed: int) -> tuple[Tensor, Tensor]:
 
 def without_trials(X: Tensor, Y: Tensor) -> FitResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_inputs, "FEWEST", math.inf)
+        patch.setattr(input_or_noise, "FEWEST", math.inf)
         return fit_exact_gp(scaled_matern(X, Y))
 
 
