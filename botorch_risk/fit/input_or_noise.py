@@ -13,8 +13,8 @@ from botorch_risk.fit.starts import Starts
 from botorch_risk.projected_bfgs.minima import Minima
 from botorch_risk.steady import steady
 
-# The fewest points for which inputs are tried. Few points do not tell fast variation from noise, and
-# their fits are made again and again in a loop.
+# The fewest points for which inputs are tried. Few points do not tell fast variation from noise,
+# and their fits are made again and again in a loop.
 FEWEST = 300
 # The factors of the lengthscale of that input and of the noise: fast waves instead of most of the
 # noise, a faster trend instead of little of it, and noise instead of an input. With the first, 6 of
