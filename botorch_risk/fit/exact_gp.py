@@ -45,10 +45,6 @@ PROMISE = 1e-7
 # ill-conditioned: 1e-9. In values it hides far longer steps of a hyperparameter than in gradients.
 NOISE = 5e6
 
-# The factor by which a start on all points may still beat its predicted decrease, if the starts are
-# ends of fits to fewer points: they bring their curvature.
-HOPE = 30.0
-
 _DEFAULTS = {
     "decrease_tolerance": PROMISE,
     "max_step": MAX_LOG_STEP,
@@ -95,11 +91,11 @@ def fit_exact_gp(
     `MeanVarianceGP` that learns the noise from all readings are fitted at once, to the evidence of
     `fit/laplace_evidence.py`, from starts of their own.
 
-    On a CPU, from 800 points on, the first start and the others are first optimised on two subsets
-    of 400 points, with intermediate sizes from 1,600 points on, and the distinct optima start the
-    fit to all points. A fit with `observed` starts on all points. Without `previous`, no fit ends
-    below the model's current values, and from 300 points on, a fit tries for each input whether the
-    noise at its end is variation along this input, or the reverse.
+    On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
+    intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
+    fit with `observed` starts on all points. Without `previous`, no fit ends below the model's
+    current values, and from 300 points on, a fit tries for each input whether the noise at its end
+    is variation along this input, or the reverse.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -262,7 +258,6 @@ def _fit_parts(
     r"""Fit the parts that were read from a model, and write its hyperparameters."""
     objective = MarginalLikelihoodObjective(parts, observed)
     starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, seeds)
-    in_stages = observed is None and bool(sizes_of_first_fits(parts.X))
 
     def begun(chosen: ndarray) -> Starts:
         if observed is not None:  # the rows that count are not the same in all replicates
@@ -274,13 +269,12 @@ def _fit_parts(
     def revise(minima: Minima, rows: ndarray) -> tuple[Minima, ndarray]:
         ends = Ends(objective, minima, rows, lambda x: minimize(objective, x, options))
         own = starts.own
-        if in_stages:  # not yet tried on all points
+        if observed is None and sizes_of_first_fits(parts.X):  # not yet tried on all points
             ends.extended(own.theta[:, None], own.rows)
         try_input_or_noise(ends)
         return ends.minima, ends.rows
 
-    on_all_points = {**options, "hope": HOPE} if in_stages and previous is None else options
-    return maximize(objective, begun, previous, on_all_points, revise=revise)
+    return maximize(objective, begun, previous, options, revise=revise)
 
 
 def maximize(

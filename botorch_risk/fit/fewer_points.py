@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 import torch
@@ -48,20 +47,14 @@ def begun_on_fewer_points(
     first: Starts,
     minimize: Callable[[MarginalLikelihoodObjective, Starts], Minima],
 ) -> Starts:
-    r"""The ends of fits to subsets of the points, if there are many.
-
-    The first fits of the first start and of the others are to different subsets.
-    """
+    r"""The ends of fits to a subset of the points, if there are many."""
     sizes, starts = sizes_of_first_fits(parts.X), first
     if sizes:
         between = variance_between_neighbours(in_unit_ranges(parts.X, units.extent), parts.Y)
     for size in sizes:
-        ends = []
-        for subset, own in enumerate(starts_of_subsets(starts) if starts is first else [starts]):
-            fewer = on_fewer_points(parts, units.extent, size, subset)
-            objective = MarginalLikelihoodObjective(fewer, units=units)
-            ends.append(minimize(objective, own))
-        minima = reduce(Minima.joined, ends)
+        fewer = on_fewer_points(parts, units.extent, size)
+        objective = MarginalLikelihoodObjective(fewer, units=units)
+        minima = minimize(objective, starts)
         doubtful = takes_function_for_noise(objective, starts, minima, between)
         starts = distinct(starts, minima)
         if doubtful.any():
@@ -82,27 +75,12 @@ def sizes_of_first_fits(X: Tensor) -> list[int]:
     return [round(FEWEST * (n / FEWEST) ** (k / count)) for k in range(count)]
 
 
-def starts_of_subsets(starts: Starts) -> list[Starts]:
-    r"""The first start of each replicate, and the others, if there are any.
-
-    On one subset they usually end at one optimum, even if all points have a better one.
-    """
-    is_first = starts.rows < starts.num_replicates
-    return [
-        starts._replace(theta=starts.theta[mask], rows=starts.rows[mask])
-        for mask in (is_first, ~is_first)
-        if mask.any()
-    ]
-
-
-def on_fewer_points(
-    parts: ExactGPParts, extent: ndarray, size: int, subset: int = 0
-) -> ExactGPParts:
+def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPParts:
     r"""The parts of a model with a subset of the points, of inputs in the range `extent`.
 
     The choice depends on the inputs of the replicate alone.
     """
-    index = choose(in_unit_ranges(parts.X, extent), size, subset)
+    index = choose(in_unit_ranges(parts.X, extent), size)
     noise = parts.fixed_noise
     return replace(
         parts,
@@ -117,7 +95,7 @@ def in_unit_ranges(X: Tensor, extent: ndarray) -> Tensor:
     return X / torch.as_tensor(extent).to(X).unsqueeze(-2)
 
 
-def choose(X: Tensor, size: int, subset: int = 0) -> Tensor:
+def choose(X: Tensor, size: int) -> Tensor:
     r"""Choose points of `R x n x d`: half are neighbours of one of them, and half are random.
 
     Random points lie far apart, so a fast-varying function looks like noise. Neighbours are as
@@ -127,7 +105,7 @@ def choose(X: Tensor, size: int, subset: int = 0) -> Tensor:
         Their rows, `R x size`, each once.
     """
     n = X.shape[-2]
-    order = np.random.default_rng(derive_seed(subset, "points of a first fit")).permutation(n)
+    order = np.random.default_rng(derive_seed(0, "points of a first fit")).permutation(n)
     shuffled = X[..., order, :]
     distance = (shuffled - shuffled[..., :1, :]).square().sum(-1)
     # Stable, so that points at one distance are chosen by their rows.

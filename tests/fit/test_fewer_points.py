@@ -13,7 +13,6 @@ from botorch_risk.fit import FitResult, FitStatus, fewer_points, fit_exact_gp
 from botorch_risk.fit.fewer_points import (
     FEWEST,
     LARGEST_GROWTH,
-    begun_on_fewer_points,
     choose,
     distinct,
     on_fewer_points,
@@ -24,7 +23,7 @@ from botorch_risk.fit.fewer_points import (
 )
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import read_exact_gp
-from botorch_risk.fit.starts import ROUGHER, Starts, make_starts
+from botorch_risk.fit.starts import Starts
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from tests.fit.examples import constant_mean, data, objective, scaled_matern
 
@@ -152,35 +151,6 @@ def tables() -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.usefixtures("smaller")
-@pytest.mark.parametrize("chosen", [[True, True], [False, True]])
-def test_the_second_start_is_fitted_to_other_points(chosen: list[bool]) -> None:
-    parts = read_exact_gp(SingleTaskGP(*tables()).train())
-    whole = MarginalLikelihoodObjective(parts)
-    first = make_starts(whole, parts.batch_shape, ROUGHER, 0, None).of(np.array(chosen))
-    fits: list[tuple[MarginalLikelihoodObjective, Starts]] = []
-
-    def minimize(loss: MarginalLikelihoodObjective, starts: Starts) -> Minima:
-        # Ends at distances of 1 and more, so that none is merged with another.
-        fits.append((loss, starts))
-        x = starts.theta + np.arange(len(fits), len(fits) + len(starts.rows))[:, None]
-        value, _ = loss(x, starts.rows)
-        status, count = np.full(len(x), RowStatus.CONVERGED), np.ones(len(x), dtype=int)
-        return Minima(x, value, status, count, np.zeros((*x.shape, x.shape[-1])))
-
-    begun = begun_on_fewer_points(parts, whole.units, first, minimize)
-    (one, own), (two, rough) = fits
-    assert own.rows.tolist() == np.flatnonzero(chosen).tolist()
-    assert rough.rows.tolist() == [row + 2 for row in own.rows]
-    shared = [np.isin(a, b).mean() for a, b in zip(one.like, two.like, strict=True)]
-    assert max(shared) < 0.8
-    # Both ends of each replicate start the fit to all points, whatever their values.
-    ends = set((begun.rows % 2).tolist())
-    assert ends == set(np.flatnonzero(chosen))
-    for start in (own.theta + 1, rough.theta + 2):
-        assert np.isin(start, begun.theta).all()
-
-
-@pytest.mark.usefixtures("smaller")
 @pytest.mark.parametrize("build", [SingleTaskGP, scaled_matern])
 def test_the_optimum_is_that_of_all_points_at_once(build: type[SingleTaskGP]) -> None:
     X, Y = tables()
@@ -195,14 +165,14 @@ def test_the_optimum_is_that_of_all_points_at_once(build: type[SingleTaskGP]) ->
 
 @pytest.mark.usefixtures("smaller")
 def test_a_function_that_moves_fast_between_a_few_points_is_found() -> None:
-    X = data(3, n=N)[0][1]
-    Y = (60 * X).sin().sum(dim=-1, keepdim=True)
+    X = data(3, n=N)[0][2]
+    Y = (40 * X).sin().sum(dim=-1, keepdim=True)
     found, expected = fit_exact_gp(scaled_matern(X, Y)), at_once(scaled_matern(X, Y))
     torch.testing.assert_close(found.objective, expected.objective, rtol=0, atol=1e-8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fewer_points, "DOUBTFUL", math.inf)
         trusting = fit_exact_gp(scaled_matern(X, Y))
-    assert trusting.objective < expected.objective - 0.1
+    assert trusting.objective < expected.objective - 0.3
 
 
 @pytest.mark.usefixtures("smaller")
