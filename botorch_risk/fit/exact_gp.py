@@ -14,8 +14,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_tensor, check_counts, check_flags, check_nonnegative
-from botorch_risk.fit.fast_inputs import Ends, try_fast_inputs
 from botorch_risk.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
+from botorch_risk.fit.input_or_noise import Ends, try_input_or_noise
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
@@ -95,7 +95,7 @@ def fit_exact_gp(
     intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
     fit with `observed` starts on all points. Without `previous`, no fit ends below the model's
     current values, and from 300 points on, a fit tries for each input whether the noise at its end
-    is fast variation along this input.
+    is variation along this input, or the reverse.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -271,7 +271,7 @@ def _fit_parts(
         own = starts.own
         if observed is None and sizes_of_first_fits(parts.X):  # not yet tried on all points
             ends.extended(own.theta[:, None], own.rows)
-        try_fast_inputs(ends)
+        try_input_or_noise(ends)
         return ends.minima, ends.rows
 
     return maximize(objective, begun, previous, options, revise=revise)

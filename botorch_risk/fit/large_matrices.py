@@ -56,22 +56,16 @@ def likelihood_of_large(
         The value, the derivatives in the order of the arguments, and the constant.
     """
     n, Z, room = X.shape[-2], X / lengthscale.unsqueeze(-2), _Room.of(X)
-    _write_covariance_and_slope(Z, outputscale, nu, room)
-    room.covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-    # Stored as its transpose, which is how LAPACK writes a factor.
-    factor, info = room.factor.mT, noise.new_empty(len(Z), dtype=torch.int32)
-    torch.linalg.cholesky_ex(room.covariance, out=(factor, info))
-    pivots = factor.diagonal(dim1=-2, dim2=-1)
-    pivots.masked_fill_((info > 0).unsqueeze(-1), torch.nan)
+    factor = _factor(Z, noise, outputscale, nu, room)
     inverse = room.covariance  # has been read
     _invert_triangle(factor, inverse)
     products = _square(inverse, both)  # A^-1 1, A^-1 Y
     if best_constant is not None:
         constant = best_constant((both.mT @ products[..., :1]).squeeze(-1))
-    residual_of = torch.stack([-constant, torch.ones_like(constant)], dim=-1).unsqueeze(-1)
+    residual_of = _residual_of(constant)
     weights = products @ residual_of  # w = A^-1 y, rows x n x 1
     fit = ((both @ residual_of).mT @ weights).flatten()
-    value = -0.5 * (fit + n * math.log(2 * math.pi)) - pivots.log().sum(-1)
+    value = _value(fit, factor)
     # With A^-1 - w w' in the place of -S in Eq. (5.9).
     diagonal = inverse.diagonal(dim1=-2, dim2=-1) - weights.squeeze(-1).square()
     squares, of_outputscale = _weighted_squares(inverse, weights, room.slope, Z), None
@@ -83,6 +77,47 @@ def likelihood_of_large(
     of_noise = diagonal.sum(-1, keepdim=True) if noise.shape[-1] == 1 else diagonal
     slopes = squares / lengthscale, -0.5 * of_noise, of_outputscale, weights.sum((-2, -1))
     return value, slopes, constant
+
+
+def value_of_large(
+    X: Tensor,
+    both: Tensor,
+    lengthscale: Tensor,
+    noise: Tensor,
+    outputscale: Tensor | None,
+    constant: Tensor,
+    nu: float,
+    best_constant: Callable[[Tensor], Tensor] | None,
+) -> tuple[Tensor, Tensor]:
+    r"""The value and the constant of `likelihood_of_large`, in less than half of the time."""
+    factor = _factor(X / lengthscale.unsqueeze(-2), noise, outputscale, nu, _Room.of(X))
+    root = torch.linalg.solve_triangular(factor, both, upper=False)
+    products = root.mT @ root  # 1' A^-1 1 and 1' A^-1 Y in its first row
+    if best_constant is not None:
+        constant = best_constant(products[:, 0])
+    residual_of = _residual_of(constant)
+    return _value((residual_of.mT @ products @ residual_of).flatten(), factor), constant
+
+
+def _factor(Z: Tensor, noise: Tensor, outputscale: Tensor | None, nu: float, room: _Room) -> Tensor:
+    r"""Factorise the covariance; the pivots are NaN if it is not positive definite."""
+    _write_covariance_and_slope(Z, outputscale, nu, room)
+    room.covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+    # Stored as its transpose, which is how LAPACK writes a factor.
+    factor, info = room.factor.mT, noise.new_empty(len(Z), dtype=torch.int32)
+    torch.linalg.cholesky_ex(room.covariance, out=(factor, info))
+    factor.diagonal(dim1=-2, dim2=-1).masked_fill_((info > 0).unsqueeze(-1), torch.nan)
+    return factor
+
+
+def _residual_of(constant: Tensor) -> Tensor:
+    r"""Maps ones and targets to the residuals, `rows x 2 x 1`."""
+    return torch.stack([-constant, torch.ones_like(constant)], dim=-1).unsqueeze(-1)
+
+
+def _value(fit: Tensor, factor: Tensor) -> Tensor:
+    pivots = factor.diagonal(dim1=-2, dim2=-1)
+    return -0.5 * (fit + pivots.shape[-1] * math.log(2 * math.pi)) - pivots.log().sum(-1)
 
 
 class _Room(NamedTuple):

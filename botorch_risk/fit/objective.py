@@ -12,6 +12,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.fit.large_matrices import is_large, value_of_large
 from botorch_risk.fit.marginal_likelihood import (
     BestConstant,
     Hyperparameters,
@@ -145,14 +146,40 @@ class MarginalLikelihoodObjective:
         replicates = rows % len(self._num_observed)
         values, slope = self.natural(theta, replicates)
         joint = self._likelihoods(values, rows)
-        value, gradient = self.log_priors(values, rows)
-        value, gradient = value + joint[:, 0], gradient + joint[:, 2:]
-        for density in self._priors_of_constant:
-            value += density(joint[:, 1:2] + self.units.centre[replicates, None], rows)[0]
-        gradient *= slope
-        value[self.lost[replicates]] = np.nan
+        value, gradient = self._with_priors(values, rows, joint)
+        gradient = (gradient + joint[:, 2:]) * slope
         scale = -1.0 / self._num_observed[replicates]
         return scale * value, scale[:, None] * gradient
+
+    def values(self, theta: ndarray, rows: ndarray) -> ndarray:
+        r"""The loss alone, which takes less than half of the time for many points on a CPU."""
+        if self._data.targets.pairs is not None or not is_large(self._data.X):
+            return self(theta, rows)[0]
+        replicates = rows % len(self._num_observed)
+        values, _ = self.natural(theta, replicates)
+        index, moved = (sent(each, self.like.device) for each in (replicates, values))
+        pairs: list[Tensor] = []
+        for one, row in zip(index.split(1), moved.to(self.like).split(1), strict=True):
+            data = self._data.rows(one)
+            best = None if data.best_constant is None else data.best_constant.of
+            named = self._named(data, row)
+            pairs += value_of_large(data.X, data.targets.both, *named, self._parts.nu, best)
+        joint = torch.cat(pairs).view(-1, 2).double().cpu().numpy()
+        value, _ = self._with_priors(values, rows, joint)
+        found: ndarray = -value / self._num_observed[replicates]
+        return found
+
+    def _with_priors(
+        self, values: ndarray, rows: ndarray, joint: ndarray
+    ) -> tuple[ndarray, ndarray]:
+        r"""The log likelihoods in `joint` with those of the priors, and the gradient of these."""
+        replicates = rows % len(self._num_observed)
+        value, gradient = self.log_priors(values, rows)
+        value = value + joint[:, 0]
+        for density in self._priors_of_constant:
+            value += density(joint[:, 1:2] + self.units.centre[replicates, None], rows)[0]
+        value[self.lost[replicates]] = np.nan
+        return value, gradient
 
     def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""The log density of parameters in natural units, `rows`, and its gradient."""

@@ -2,13 +2,17 @@ r"""The likelihood of many points, in panels of rows."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from botorch_risk.fit import large_matrices
 from botorch_risk.fit.marginal_likelihood import Hyperparameters, LogMarginalLikelihood
 from botorch_risk.fit.marginal_likelihood import log_marginal_likelihood as likelihood
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.steady import steady
+from tests.fit.examples import RAW, Builder, data
 from tests.fit.test_marginal_likelihood import SMOOTHNESS, dense, draw, profiles
 
 # One block and less, whole blocks, and blocks and panels of several sizes with a rest.
@@ -108,3 +112,16 @@ def test_float32() -> None:
     torch.testing.assert_close(
         found.value.double(), likelihood(X, Y, theta).value, rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+@pytest.mark.parametrize("build", RAW.values(), ids=RAW)
+def test_values_alone_are_those_with_gradients(build: Builder) -> None:
+    model = build(*data(3, n=60)).train()
+    model.train_targets[1, 4] = math.nan
+    loss = MarginalLikelihoodObjective(read_exact_gp(model))
+    rows = np.arange(6)
+    theta = np.random.default_rng(0).normal(scale=0.3, size=(6, loss.num_parameters))
+    found, (expected, _) = loss.values(theta, rows), loss(theta, rows)
+    assert np.isfinite(expected).tolist() == [True, False, True] * 2
+    np.testing.assert_allclose(found, expected, rtol=1e-11)  # NaN where it is expected

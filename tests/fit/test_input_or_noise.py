@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from botorch.models import SingleTaskGP
 from botorch.test_functions import Levy
 from torch import Tensor
 
-from botorch_risk.fit import FitResult, fast_inputs, fit_exact_gp
-from botorch_risk.fit.fast_inputs import Ends
+from botorch_risk.fit import FitResult, fit_exact_gp, input_or_noise
+from botorch_risk.fit.input_or_noise import Ends
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.fit.starts import Starts
@@ -30,7 +31,7 @@ def levy(seed: int) -> tuple[Tensor, Tensor]:
 
 def without_trials(X: Tensor, Y: Tensor) -> FitResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_inputs, "FEWEST", math.inf)
+        patch.setattr(input_or_noise, "FEWEST", math.inf)
         return fit_exact_gp(scaled_matern(X, Y))
 
 
@@ -42,6 +43,20 @@ def test_waves_along_one_input_are_not_taken_for_noise() -> None:
         assert found.objective > missed.objective + 0.02
         assert found.objective == pytest.approx(objective(model).item(), abs=1e-9)
         assert found.num_evaluations > missed.num_evaluations + 4
+
+
+def test_a_trend_along_one_input_that_is_weaker_than_the_noise_is_found() -> None:
+    for seed in (3, 6):
+        draws = torch.Generator().manual_seed(seed)
+        X = torch.rand(300, 2, generator=draws, dtype=torch.double)
+        wave = 0.4 * (14 * X[:, 0]).sin()
+        Y = 2 * X.sum(-1) + wave + 0.6 * torch.randn(300, generator=draws, dtype=torch.double)
+        model = SingleTaskGP(X, ((Y - Y.mean()) / Y.std()).unsqueeze(-1))
+        model.covar_module.lengthscale, model.likelihood.noise = 3.0, 0.5
+        fit_exact_gp(model, rough_start=False)
+        lengthscale = model.covar_module.lengthscale.squeeze()
+        assert lengthscale[0] < 0.25
+        assert lengthscale[1] > 0.6
 
 
 @pytest.mark.slow
