@@ -13,8 +13,9 @@ from types import FrameType
 from typing import Any
 
 import torch
+from botorch.models import SingleTaskGP
 
-from tests.public_objects import Public
+from tests.public_objects import Public, public_objects
 
 CALLS = {
     "AdaptiveRepeats": "AdaptiveRepeats(FixedRepeats(4), MeanVarianceSearch(Weights(1)), budget=9)",
@@ -25,21 +26,32 @@ CALLS = {
     ),
     "EnvironmentalAckley": "EnvironmentalAckley()",
     "EnvironmentalHartmann": 'EnvironmentalHartmann("complicated")',
+    "FullyBayesian": "FullyBayesian()",
     "GaussianProcessSample": "GaussianProcessSample([0, 1])",
     "H1": "H1()",
     "HeteroscedasticCamel": "HeteroscedasticCamel()",
     "HeteroscedasticHartmann": "HeteroscedasticHartmann(dim=3)",
     "IndependentEnvironment": "IndependentEnvironment(torch.rand(3, 1), torch.full((3,), 1 / 3))",
     "KernelDensity": "KernelDensity(torch.tensor([[0.1], [0.4]]), torch.tensor([0.2]))",
+    "LargestKnowledgeGradient": "LargestKnowledgeGradient()",
     "MaximumAPosteriori": "MaximumAPosteriori(num_restarts=2)",
+    "MonteCarloDecision": "MonteCarloDecision(lambda model: None, Expectation())",
+    "NoiseDeviationBound": (
+        "NoiseDeviationBound(MeanVarianceGP(torch.rand(9, 1), torch.rand(9, 3)))"
+    ),
     "NoiseQuantileModel": (
         "NoiseQuantileModel(MeanVarianceGP(torch.rand(9, 1), torch.rand(9, 3)), delta=0.05)"
     ),
     "PortfolioOptimization": "PortfolioOptimization()",
     "PosteriorMeanFunctions": "PosteriorMeanFunctions(seeds=[0, 1])",
     "PseudoData": 'PseudoData(num_pseudo=20, points="sobol")',
+    "ReadingOfClasses": "ReadingOfClasses((LevelSet(0.3),))",
     "RobotPushing": "RobotPushing()",
+    "SafeMeanVarianceSearch": (
+        "SafeMeanVarianceSearch(MeanVarianceSearch(Weights(1.0)), (NoiseConstraint(1.0),))"
+    ),
     "StandardDeviationBox": "StandardDeviationBox(torch.tensor([[0.2], [0.4]]), n_w=64, seeds=0)",
+    "TruncateVariance": "TruncateVariance(LevelSet(0.3))",
     "ValueAtRiskGoldsteinPrice": "ValueAtRiskGoldsteinPrice()",
     "ValueAtRiskHartmann": "ValueAtRiskHartmann(num_decision=2)",
     "ValueAtRiskPortfolio": "ValueAtRiskPortfolio()",
@@ -47,6 +59,11 @@ CALLS = {
     "Weights": "Weights(risk_aversion=1.0)",
     "as_seeds": "as_seeds(3)",
     "cumulative_regret": "cumulative_regret(torch.tensor([0.5, 1.0]), 1.0)",
+    "decisions_to_compare": (
+        "decisions_to_compare(RiskUpperConfidenceBound(SingleTaskGP(torch.rand(5, 2), "
+        "torch.rand(5, 1)), DiscreteEnvironment(torch.rand(3, 1)), Expectation(), 4.0), "
+        "torch.rand(9, 1))"
+    ),
     "derive_seed": 'derive_seed(0, "noise", 1)',
     "draw_arms": 'draw_arms(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [7, 8], "arms", 0)',
     "exploration_rate": "exploration_rate(max_reward=100, num_arms=2)",
@@ -107,6 +124,8 @@ def _examples(value: Public) -> Iterator[doctest.DocTest]:
     r"""Those of its docstring, and else its line of the table."""
     namespace = {**vars(sys.modules[value.__module__]), "torch": torch}
     if value.__name__ in CALLS:
+        public = {name.rpartition(".")[2]: each for name, each in public_objects().items()}
+        namespace = {"SingleTaskGP": SingleTaskGP, **public, **namespace}
         source = f">>> {CALLS[value.__name__]}"
         yield doctest.DocTestParser().get_doctest(source, namespace, value.__name__, None, 0)
     else:
