@@ -1,10 +1,9 @@
-r"""Which cases of a test `make test` runs: a handful that covers them; the others are slow.
+r"""Choose the cases of each test that `make test` runs; the others become slow.
 
-A test over the product of several lists runs a covering design in place of every combination: each
-value of each list appears, each law with four cases or more, each case with three laws or more. A
-test over one list of cases runs one case of each `kind`, and a test over any other list runs it
-whole, or four rows of it under the mark `handful`. A hash of the name chooses which, so that
-different tests choose different cases, and every run chooses the same.
+A test over the product of several lists runs a covering design: each value of each list appears,
+each law with at least four cases, each case with at least three laws. A test over one list of cases
+runs one case of each `kind`. Any other list runs whole, or four rows of it under the mark
+`handful`. A hash of the names breaks ties, so that every run chooses the same cases.
 """
 
 from collections import Counter, defaultdict
@@ -46,10 +45,10 @@ def labels(item: Any) -> dict[str, Hashable]:
 
 
 def design(rows: Mapping[str, Mapping[str, Hashable]]) -> set[str]:
-    r"""The rows that are kept, by their names.
+    r"""The names of the rows that are kept.
 
     Args:
-        rows: For each name the label of each parameter; parameters of one list share a row number.
+        rows: The name of each row, and the label of each of its parameters.
     """
     if len(rows) <= FEW:
         return {*rows}
@@ -67,12 +66,10 @@ def design(rows: Mapping[str, Mapping[str, Hashable]]) -> set[str]:
     def gain(name: str) -> int:
         return sum(seen[axis, rows[name][axis]] < least[axis] for axis in axes)
 
-    while gain(best := max(waiting, key=gain)):
+    while waiting and gain(best := max(waiting, key=gain)):
         seen.update((axis, rows[best][axis]) for axis in axes)
         kept.add(best)
         waiting.remove(best)
-        if not waiting:
-            break
     return kept
 
 

@@ -47,7 +47,7 @@ OPTIONS = {  # of a program, if it has them
     "--replicates": "2",
 }
 STUB = """#!/bin/sh
-# The environment is there: nothing is installed.
+# Nothing is installed: the environment is complete.
 case "$*" in *"-m pip "*|*"-m venv "*) exit 0 ;; esac
 exec {python} "$@"
 """

@@ -395,7 +395,7 @@ STRATEGIES = [
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
 ]
-# The laws of the others cover its code but for the hypervolume, which takes seconds a round.
+# Other cases cover its code, except the hypervolume, which needs seconds a round.
 _MARKS = {"pareto_search": [pytest.mark.slow], "pareto_search-learnt": [pytest.mark.slow]}
 every_strategy = pytest.mark.parametrize(
     "case",
