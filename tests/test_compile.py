@@ -49,6 +49,7 @@ def gp() -> SingleTaskGP:
 
 @pytest.mark.parametrize("nu", [torch.inf, 2.5])
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.slow
 def test_a_likelihood_with_its_gradient(nu: float, masked: bool) -> None:
     X, Y, one = torch.rand(2, 8, 2).double(), torch.randn(2, 8).double(), torch.ones(2).double()
     observed = torch.rand(2, 8) > 0.2 if masked else None

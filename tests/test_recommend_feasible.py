@@ -228,6 +228,7 @@ def test_without_constraints_it_is_the_best_of_a_grid() -> None:
 
 @pytest.mark.parametrize("rule", ["posterior_mean", "expected_risk"])
 @pytest.mark.parametrize("batch_shape", [(), (2,)])
+@pytest.mark.slow
 def test_with_constraints_it_is_the_best_of_a_grid_that_is_feasible_with_confidence(
     batch_shape: tuple[int, ...], rule: Any
 ) -> None:

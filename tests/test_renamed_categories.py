@@ -346,6 +346,7 @@ def asked(make: Callable[[Codes], Strategy], codes: Codes) -> tuple[Tensor, Tens
 
 
 @pytest.mark.parametrize("make", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.handful
 def test_no_question_changes(make: Callable[[Codes], Strategy]) -> None:
     expected = asked(make, CODES)
     torch.testing.assert_close(asked(make, RENAMED[1]), expected, rtol=1e-8, atol=1e-8)

@@ -238,6 +238,7 @@ def assert_no_unit_matters(
 @pytest.mark.filterwarnings("ignore::botorch_risk.recommend.InfeasibleRecommendationWarning")
 @pytest.mark.filterwarnings("ignore:No observation of outcome")
 @pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+@pytest.mark.handful
 def test_no_unit_of_an_outcome_changes_what_holds_or_is_recommended(
     name: str, units: tuple[float, float]
 ) -> None:

@@ -63,7 +63,7 @@ def of_normal(measure: RiskMeasure, num_samples: int) -> ExpectedRisk:
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
-@pytest.mark.handful
+@pytest.mark.slow
 def test_a_slope_is_what_a_reading_moves_the_risk_by(measure: RiskMeasure) -> None:
     r"""`q' C e_w / sd(y_w)` against differences of the risk of a million samples that y_w moves."""
     _, covariance, weights = normal()

@@ -59,6 +59,7 @@ def play(client: Client, num_plates: int, q: int = 3, sign: float = 1.0) -> list
 
 
 @pytest.mark.parametrize("measure", [None, WorstCase(), ShareAbove(0.2)], ids=repr)
+@pytest.mark.slow
 def test_plates_and_recommendation_are_those_of_the_search_outside(measure: Any) -> None:
     weights = [0.4, 0.3, 0.1, 0.1, 0.1]
     client = table(risk_measure=measure, weights=weights, seed=3)

@@ -154,6 +154,7 @@ def model_of_repeats(spread: float = 1.0) -> MeanVarianceGP:
     )
 
 
+@pytest.mark.slow
 def test_four_panels_and_the_verdict(tmp_path: Path) -> None:
     check = leave_one_out(model_of_repeats())
     figure = plot_leave_one_out(check)

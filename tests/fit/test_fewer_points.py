@@ -164,6 +164,7 @@ def test_the_optimum_is_that_of_all_points_at_once(build: type[SingleTaskGP]) ->
 
 
 @pytest.mark.usefixtures("smaller")
+@pytest.mark.slow
 def test_a_function_that_moves_fast_between_a_few_points_is_found() -> None:
     X = data(3, n=N)[0][2]
     Y = (40 * X).sin().sum(dim=-1, keepdim=True)

@@ -241,6 +241,7 @@ def parameters(model: MeanVarianceGP) -> Tensor:
     return torch.stack([value.detach().flatten()[0].log() for value in values])
 
 
+@pytest.mark.slow
 def test_the_fit_maximises_the_evidence_and_the_priors() -> None:
     X, Y = heteroscedastic()
     model = MeanVarianceGP(X, Y)

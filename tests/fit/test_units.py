@@ -68,6 +68,7 @@ UNITS = [(1.0, 1e3), (1.0, 1e6), (1e8, 0.0), (1e-8, 0.0), (1e3, 1e6), (1e-3, 5.0
 @pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.NumericalWarning")
 @pytest.mark.parametrize("name", RAW)
 @pytest.mark.parametrize("scale_and_shift", UNITS)
+@pytest.mark.slow
 def test_raw_outcomes_have_converged_only_where_botorch_finds_nothing_better(
     name: str, scale_and_shift: tuple[float, float]
 ) -> None:

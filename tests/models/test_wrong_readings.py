@@ -73,6 +73,7 @@ def with_wrong(n: int = 24, k: int = 3) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.slow
 def test_a_trimmed_model_is_that_of_the_other_readings(k: int) -> None:
     X, Y, kept = with_wrong(k=k)
     model, expected = MeanVarianceGP(X, Y, trim=5.0), MeanVarianceGP(X, kept)
@@ -129,6 +130,7 @@ def test_replicates_are_trimmed_alone() -> None:
 
 
 @pytest.mark.parametrize("batch_shape", [(), (2,)])
+@pytest.mark.slow
 def test_a_row_whose_only_reading_is_wrong_is_left_out(batch_shape: tuple[int, ...]) -> None:
     X = torch.linspace(0, 1, 40, dtype=D).unsqueeze(-1).expand(*batch_shape, 40, 1)
     Y = (6 * X).sin() + 0.1 * torch.randn(*batch_shape, 40, 1, dtype=D)

@@ -76,7 +76,7 @@ def risks(measure: RiskMeasure) -> Tensor:
     [(ConditionalValueAtRisk(0.4), 0.2), (Expectation(), 0.1), (RELIABLE, 0.5)],
     ids=["tail", "mean", "reliable"],
 )
-@pytest.mark.handful
+@pytest.mark.slow
 def test_it_finds_the_level_set(
     criterion: Any, w_is_chosen: bool, measure: RiskMeasure, level: float
 ) -> None:

@@ -158,6 +158,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "message"), WRONG)
+@pytest.mark.handful
 def test_wrong_values_name_column_row_and_value_and_change_nothing(
     spoil: Any, message: str
 ) -> None:

@@ -97,6 +97,7 @@ def test_it_beats_random_decisions() -> None:
     assert reached[0] < problem.max_hv
 
 
+@pytest.mark.slow
 def test_a_measure_for_each_objective_and_w_that_is_chosen() -> None:
     strategy = build([0, 1], risk_measure=[CVAR, Expectation()], w_is_chosen=True, batch_size=2)
     play(strategy, 2, problem=OBJECTIVES)

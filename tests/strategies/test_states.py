@@ -189,6 +189,7 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "path", "edit", "message"), FAULTS)
+@pytest.mark.handful
 def test_what_cannot_be_data_is_named(
     kind: str, path: tuple[Any, ...], edit: Any, message: str
 ) -> None:

@@ -289,6 +289,7 @@ def two_peaks(queries: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("kind", "clipped"), [("vucb", False), ("stable_opt", True), ("observed", True)]
 )
+@pytest.mark.slow
 def test_perturbed_decisions(kind: str, clipped: bool) -> None:
     r"""Sec. 3.4, `VaR(f(x + W))`: what is asked, kept and recommended is right by brute force."""
     shifts = torch.tensor([[-0.15], [-0.05], [0.0], [0.05], [0.15]], dtype=torch.double)

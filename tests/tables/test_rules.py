@@ -72,6 +72,7 @@ def expected_best_risk(known: TableBelief, pair: int) -> float:
     return float(weights @ np.array(after) / weights.sum())
 
 
+@pytest.mark.slow
 def test_the_knowledge_gradient_is_the_best_of_all_pairs() -> None:
     known = belief(Expectation())
     gains = torch.tensor([expected_best_risk(known, pair) for pair in range(N_X * N_W)])
