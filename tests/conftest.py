@@ -8,15 +8,14 @@ import torch
 
 from tests import covering, devices
 
-# Laws about the repository read files of it that a source distribution lacks.
+# Tests of the repository read files that a source distribution lacks.
 _OF_THE_REPOSITORY = (
     "contributing",
     "docs",
     "docstrings",
+    "documented_commands",
     "imports",
     "layout",
-    "make",
-    "paper",
     "readme",
     "tutorials",
     "two_trees",

@@ -2,8 +2,8 @@ r"""Choose the cases of each test that `make test` runs; the others become slow.
 
 A test over the product of several lists runs a covering design: each value of each list appears,
 each law with at least four cases, each case with at least three laws. A test over one list of cases
-runs one case of each `kind`. Any other list runs whole, or four rows of it under the mark
-`handful`. A hash of the names breaks ties, so that every run chooses the same cases.
+runs one case of each `kind`. A list in which a column never repeats runs whole, or four rows of it
+under the mark `handful`. A hash of the names breaks ties, so that every run chooses the same cases.
 """
 
 from collections import Counter, defaultdict

@@ -51,7 +51,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def mark_most_of_the_second_device_slow(items: Iterable[pytest.Item]) -> None:
-    r"""Leaves one test of each kind of case, and a test without cases."""
+    r"""Keeps one test of each kind of case, and one row of each test without cases."""
     of_case: dict[str, pytest.Item] = {}
     there = [item for item in items if _parameters(item).get("device") == SIM]
     there = [item for item in there if not item.get_closest_marker("slow")]
