@@ -53,16 +53,25 @@ def meets(environment: EnvironmentCase, measure: RiskMeasureCase) -> bool:
     return environment is not PERTURBATIONS or not measure.needs_points
 
 
+def marks_of(measure: RiskMeasureCase) -> list[pytest.MarkDecorator]:
+    r"""A program per decision is slow; the measure's own laws solve it in `make test`."""
+    return [pytest.mark.slow] if "mmd_ball" in measure.name else []
+
+
 every_pair = pytest.mark.parametrize(
     ("environment", "measure"),
     [
-        pytest.param(environment, measure, id=f"{environment.name}-{measure.name}")
+        pytest.param(
+            environment, measure, id=f"{environment.name}-{measure.name}", marks=marks_of(measure)
+        )
         for environment, measure in product(EVERY, RISK_MEASURES)
         if meets(environment, measure)
     ],
 )
 every_environment = pytest.mark.parametrize("environment", EVERY, ids=lambda case: case.name)
-every_measure = pytest.mark.parametrize("measure", RISK_MEASURES, ids=lambda case: case.name)
+every_measure = pytest.mark.parametrize(
+    "measure", [pytest.param(each, id=each.name, marks=marks_of(each)) for each in RISK_MEASURES]
+)
 
 
 def draw(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -92,10 +92,11 @@ def test_a_count_is_a_whole_number(count: float) -> None:
         with_counts(SupervisedDataset(X, Y, Yvar=Y, **NAMES), torch.tensor([[3.0], [count]]))
 
 
-def test_several_readings_have_a_standard_error() -> None:
+@pytest.mark.parametrize("count", [2.0, 3.0])
+def test_several_readings_have_a_standard_error(count: float) -> None:
     X, Y = torch.eye(2, dtype=torch.double), torch.ones(2, 1, dtype=torch.double)
     with pytest.raises(UserInputError, match=r"a standard error of the mean 1.0 of 'y', which"):
-        with_counts(SupervisedDataset(X, Y, **NAMES), torch.tensor([[1.0], [3.0]]))
+        with_counts(SupervisedDataset(X, Y, **NAMES), torch.tensor([[1.0], [count]]))
 
 
 def test_outcomes_that_the_store_would_lose_are_warned_of() -> None:

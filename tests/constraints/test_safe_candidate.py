@@ -97,7 +97,14 @@ def by_hand(bound: Any, X: Tensor, known: Tensor, epsilon: float) -> tuple[int, 
     return best, best
 
 
-@pytest.mark.parametrize("constraints", [(MEAN,), (NOISE,), (MEAN, NOISE)])
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        pytest.param((MEAN,), marks=pytest.mark.slow),
+        pytest.param((NOISE,), marks=pytest.mark.slow),
+        (MEAN, NOISE),
+    ],
+)
 def test_the_choice_equals_one_by_loops(constraints: Any) -> None:
     known = torch.zeros(41, dtype=torch.bool)
     known[0] = True

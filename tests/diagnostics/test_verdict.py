@@ -93,6 +93,7 @@ def test_a_trend_of_the_residuals_with_the_noise(sign: float, words: str) -> Non
 def test_few_rows_are_no_evidence() -> None:
     found = verdict(check_of(normal_scores(7)))
     assert found == (False, "7 rows are too few to tell; take 8 or more.")
+    assert verdict(check_of(normal_scores(8))).trusted
     few = normal_scores(40)
     few[7:] = torch.nan  # seven rows with repeats: no word about the noise
     assert "noise" not in verdict(check_of(normal_scores(40), few)).sentence

@@ -339,6 +339,14 @@ def test_the_step_is_the_common_divisor_of_values_that_repeat(
     assert math.isclose(found, step, rel_tol=1e-6)
 
 
+def test_each_column_of_each_replicate_has_its_own_step() -> None:
+    columns = [torch.tensor(values, dtype=torch.double) for values, _ in STEPS if len(values) == 4]
+    steps = [step for values, step in STEPS if len(values) == 4]
+    pairs = torch.stack([torch.stack(columns, dim=-1), torch.stack(columns[::-1], dim=-1)])
+    expected = torch.tensor([steps, steps[::-1]], dtype=torch.double)
+    torch.testing.assert_close(rounding_step(pairs), expected, rtol=1e-6, atol=0)
+
+
 def test_values_spread_within_their_cells_and_the_bounds() -> None:
     W = rounded(torch.rand(200, 2, dtype=torch.double), 0.25)
     step = torch.tensor([0.25, 0.0], dtype=torch.double)

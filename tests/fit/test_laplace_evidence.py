@@ -129,7 +129,9 @@ def test_value_is_that_of_every_reading(k: int) -> None:
     torch.testing.assert_close(value[0], evidence(X, Y, theta), rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize(
+    "k", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5, marks=pytest.mark.slow)]
+)
 def test_gradient_is_that_of_the_value_and_of_the_oracle(k: int) -> None:
     X, Y, theta = example(k)
     _, gradient = found(X[None], Y[None], theta[None])

@@ -11,6 +11,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, SingleTaskGP
+from botorch.optim.core import OptimizationStatus
 from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 from torch import Tensor
 
@@ -236,6 +237,14 @@ def test_both_processes_of_a_mean_variance_gp() -> None:
     assert not mll.training
     first, *later = fit.num_evaluations  # both at once
     assert len(later) == 2 and max(later) < first
+
+
+def test_a_fit_that_goes_on_keeps_to_its_options() -> None:
+    fit, model = WarmStartedFit(), SingleTaskGP(*(x[0] for x in data(20)))
+    short = fit(loss(model), max_iterations=1)
+    assert short.status == OptimizationStatus.STOPPED
+    rough = fit(loss(model), tolerance=1e-1)
+    assert fit(loss(model), tolerance=1e-10).fval < rough.fval
 
 
 def test_other_data_start_afresh() -> None:

@@ -159,6 +159,7 @@ def test_a_mean_with_a_prior_that_is_not_normal_is_moved_in_units_of_the_targets
     model.mean_module.constant = 1.0
     result = fit_exact_gp(model)
     assert result.status == (FitStatus.CONVERGED,)
+    torch.testing.assert_close(result.objective, objective(model), rtol=0, atol=1e-6)
     theirs = build()
     theirs.mean_module.constant = 800.0
     assert result.objective >= fit_by_botorch(theirs) - 1e-6

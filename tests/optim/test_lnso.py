@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.optim import maximize_value_at_risk
-from botorch_risk.optim.lnso import _Target
+from botorch_risk.optim.lnso import _Target, _Training
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 
@@ -96,6 +96,20 @@ def test_never_ends_below_its_starts() -> None:
         pairs = torch.cat([X_best.unsqueeze(-2).expand(6, 128, 1), W], dim=-1)
         own = ValueAtRisk(0.1)(wave(pairs), torch.full((128,), 1 / 128).double())
         torch.testing.assert_close(own, value)
+
+
+def test_a_ball_is_fitted_once_while_no_point_leaves_it(monkeypatch: Any) -> None:
+    calls = []
+    fit = _Training.__call__
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return fit(*arguments)
+
+    monkeypatch.setattr(_Training, "__call__", counted)
+    options = {**SMALL, "num_steps": 5, "num_training_steps": 2, "step_size": 1e-9}
+    maximize_value_at_risk(bump, normal, BOX, 0.1, seeds=[0, 1], **options)
+    assert len(calls) == 1
 
 
 def test_whole_bounds_are_numbers() -> None:

@@ -153,6 +153,13 @@ def test_raw_points_that_are_not_finite_are_named_and_the_others_untouched() -> 
         optimize_acqf_replicates(Peaks(centers(3), broken=1), BOUNDS, **options)
 
 
+def test_every_raw_point_that_is_given_lies_within_the_bounds() -> None:
+    raw = torch.full((2, 3, 2), 0.5, dtype=torch.double)
+    raw[1, 2, 1] = 1.001
+    with pytest.raises(ValueError, match="`raw_points` within the bounds"):
+        optimize_acqf_replicates(Peaks(centers(2)), BOUNDS, seeds=[0, 1], raw_points=raw)
+
+
 def test_gradients_that_are_not_finite_leave_the_best_raw_point() -> None:
     class Cliff(Peaks):
         def evaluate(self, X: Tensor) -> Tensor:

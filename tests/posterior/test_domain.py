@@ -88,7 +88,8 @@ def test_one_point_may_come_as_a_selection_has_it(dense: bool) -> None:
     both[0].observe_at(torch.cat([X, X + 0.1]), 2.0, 1e-3)
     both[1].observe_at(torch.stack([X, X + 0.1]), 2.0, 1e-3)
     assert torch.equal(both[0].mean, both[1].mean)
-    for posterior, bad in ((single[0], torch.rand(2, 2)), (both[0], torch.rand(2, 2, 2))):
+    for posterior, *shape in ((single[0], 2, 2), (both[0], 2, 2, 2), (both[0], 3, 2)):
+        bad = torch.rand(*shape)
         with pytest.raises(BotorchTensorDimensionError, match=r"`X` to be one point: 2 values"):
             posterior.observe_at(bad.double(), 2.0, 1e-3)
     with pytest.raises(BotorchTensorDimensionError, match=r"`X` to be one point: 2 values"):

@@ -77,6 +77,7 @@ def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
 
 
 @every_strategy
+@pytest.mark.handful
 def test_the_default_dtype_changes_nothing(
     case: StrategyCase, default_dtype: Callable[..., None]
 ) -> None:
@@ -94,6 +95,7 @@ def test_the_default_dtype_changes_nothing(
 
 
 @every_strategy
+@pytest.mark.handful
 def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: StrategyCase) -> None:
     holed, whole = case.build(SEEDS), undisturbed(case).asked
     for index in range(3):
@@ -113,6 +115,7 @@ def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: Strate
 
 
 @every_strategy
+@pytest.mark.handful
 def test_data_with_a_graph_and_integers_are_taken_as_numbers(case: StrategyCase) -> None:
     r"""And as a copy: what the caller does to a tensor afterwards is the caller's."""
     plain, strategy = case.build(SEEDS), case.build(SEEDS)

@@ -45,9 +45,11 @@ def test_one_round_by_hand() -> None:
     torch.testing.assert_close(single.evaluate(grid[0]), acqf.evaluate(grid)[0].detach())
 
 
-def test_all_readings_are_evidence_of_the_noise_if_asked_for() -> None:
+@pytest.mark.parametrize("num_repeats", [2, 4])
+def test_all_readings_are_evidence_of_the_noise_if_asked_for(num_repeats: int) -> None:
+    options = {"seeds": 3, "num_repeats": num_repeats}
     strategy, of_spread = (
-        build(rahbo, seeds=3, **given) for given in ({"noise_evidence": "readings"}, {})
+        build(rahbo, **options, **given) for given in ({"noise_evidence": "readings"}, {})
     )
     (X,) = play(strategy, 1)
     play(of_spread, 1)

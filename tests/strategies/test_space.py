@@ -82,6 +82,13 @@ def test_every_whole_number_is_as_probable() -> None:
             assert torch.equal(X[..., 1], continuous)
 
 
+def test_every_point_of_a_finite_domain_is_as_probable() -> None:
+    domain = FiniteDomain(torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1))
+    X = domain.random_points([0, 1], 9000, "draw")
+    shares = X.eq(domain.domain.squeeze(-1)).double().mean(dim=-2)
+    torch.testing.assert_close(shares, torch.full_like(shares, 0.25), atol=0.02, rtol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
 def test_points_off_the_grid_are_refused_and_rounding_is_taken_away(dtype: torch.dtype) -> None:
     box = Box(MIXED.to(dtype), [0], [2])

@@ -172,6 +172,8 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("strategy", ("format",), 0, r"format"),
     ("frame", ("rows", "waste"), lambda old: old[1:], r"Expected 10 rows of 'waste'"),
     ("frame", ("rows", "heat"), None, r"'rows' of the columns"),
+    ("frame", ("rows",), [], r"'rows' of the columns"),
+    ("frame", ("joined",), {}, r"'rows' of the columns"),
     ("frame", ("rows", "heat", 0), 1e3, r"'heat' from 20 to 80.* Got 1000.0 in row 0"),
     ("frame", ("rows", "heat", 0), lambda old: None, r"rows without a hole"),
     ("frame", ("joined", 0), 7, r"'joined' to number the points"),

@@ -188,10 +188,13 @@ def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
     torch.testing.assert_close(strategy.ask()[0], loop.asked[1][0], atol=1e-6, rtol=0)
     expected = decisions_of(loop.reported[0])[0]
     named = rf"Got none for seeds=\[{SEEDS[1]}\], for which NaN is recommended"
+    with pytest.raises(ValueError, match="equally many outcomes in every replicate"):
+        strategy.belief  # noqa: B018
     with pytest.warns(ReplicateWithoutOutcomesWarning, match=named):
         torch.testing.assert_close(recommended(strategy)[0], expected, atol=1e-6, rtol=0)
-    with pytest.warns(ReplicateWithoutOutcomesWarning, match=named):
+    with pytest.warns(ReplicateWithoutOutcomesWarning, match=named) as warned:
         assert strategy.recommend()[1].isnan().all()
+    assert warned[0].filename == __file__  # the line of the user
 
 
 @every_strategy
@@ -244,6 +247,7 @@ OF_THE_OPTIMISERS = 2e-5  # what two of their runs may differ by; models agree t
 
 
 @every_strategy
+@pytest.mark.handful
 def test_rows_without_an_outcome_have_no_weight(case: StrategyCase) -> None:
     assert deviations_from_the_rows_that_are_there(case) < OF_THE_OPTIMISERS
 

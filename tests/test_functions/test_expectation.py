@@ -281,6 +281,10 @@ def test_samples_follow_the_law(name):
     for coordinate in raw.reshape(-1, problem.num_environment).T:
         cdf = lambda w: np.mean([part.cdf(w) for part in MIXTURES[name]], axis=0)  # noqa: E731
         assert kstest(coordinate.numpy(), cdf).pvalue > 1e-3
+        found = problem.marginals.cdf(coordinate)
+        torch.testing.assert_close(
+            found, torch.from_numpy(cdf(coordinate.numpy())), rtol=1e-10, atol=0
+        )
     clipped = problem.sample_environment(3000, torch.Generator().manual_seed(1))
     torch.testing.assert_close(clipped, raw[1].clamp(0, 1), rtol=0, atol=1e-9)
 

@@ -72,6 +72,8 @@ def test_expected_improvements_by_hand() -> None:
     for count in (1, 2, 3):
         expected = sorted(order[:count])
         assert chosen(given, count, score="expected_improvement") == expected
+    close = moments([1.0, 1.3], [1.0, 0.3], best)  # 0.40 and 0.32
+    assert chosen(close, 1, score="expected_improvement") == [0]
     certain = moments([0.5, 2.0, 3.0], [0.0, 0.0, 0.1], 1.0)  # 0, 1 and 2
     assert chosen(certain, 1, score="expected_improvement") == [2]
     assert chosen(certain, 2, score="expected_improvement") == [1, 2]
