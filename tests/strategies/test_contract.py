@@ -114,6 +114,14 @@ def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: Strate
         assert are_among(reported[1], decisions)
 
 
+@pytest.mark.parametrize("name", ["rahbo", "safe_rahbo", "sbo_kde", "risk_search"])
+def test_the_search_has_as_many_raw_points_and_starts_as_the_method(name: str) -> None:
+    (case,) = (each for each in STRATEGIES if each.name == name)
+    strategy = case.build(SEEDS, num_restarts=3, raw_samples=2)
+    with pytest.raises(ValueError, match="num_restarts=3, raw_samples=2"):
+        play(strategy, 2, problem=case.problem)
+
+
 @every_strategy
 @pytest.mark.handful
 def test_data_with_a_graph_and_integers_are_taken_as_numbers(case: StrategyCase) -> None:
