@@ -114,8 +114,10 @@ def found(
     data = readings(Y)
     with torch.no_grad():
         begin = torch.zeros_like(data.means) if start is None else start
-        at = find_mode(data.masked(covariance), prior, data, begin)
-        assert at.found.all()
+        masked = data.masked(covariance)
+        before = masked.clone()
+        at = find_mode(masked, prior, data, begin)
+        assert at.found.all() and torch.equal(masked, before)
         result = evidence_at(at, prior, data)
     pulled = (data.masked(result.of_mean) * covariance).sum() + (result.of_noise * prior).sum()
     (gradient,) = torch.autograd.grad(pulled, theta)

@@ -13,7 +13,12 @@ from botorch.test_functions import Branin
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from botorch_risk.environments import DiscreteEnvironment, Environment, IndependentEnvironment
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    Environment,
+    IndependentEnvironment,
+    KernelDensityEnvironment,
+)
 from botorch_risk.risk import ConditionalValueAtRisk, RiskMeasure
 from botorch_risk.testing import (
     LawsBrokenError,
@@ -24,6 +29,8 @@ from botorch_risk.testing import (
     check_risk_measure,
     check_test_problem,
 )
+
+UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
 
 class Detached(AnalyticAcquisitionFunction):
@@ -112,7 +119,46 @@ def equal(observed: Tensor, seeds: list[int], n_w: int) -> Tensor:
     return torch.full_like(observed[..., 0], 1 / observed.shape[-2], dtype=torch.double)
 
 
+class PartlyLost(RiskMeasure):
+    r"""A mean whose gradient is lost at zeros."""
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        first = values[..., :1]
+        lost = (first - first.detach()).abs().sqrt()  # of infinite slope
+        return (weights * torch.cat([first + 0 * lost, values[..., 1:]], dim=-1)).sum(dim=-1)
+
+
 BROKEN: list[tuple[Callable[[], Report], str, str]] = [
+    (
+        lambda: check_risk_measure(
+            ConditionalValueAtRisk(0.3), oracle=lambda values, weights, points: values.min()
+        ),
+        "a_risk_has_the_shape_of_the_batch",
+        r"Expected the oracle's risk",
+    ),
+    (
+        lambda: check_risk_measure(PartlyLost()),
+        "a_row_that_is_not_finite_leaves_the_others_alone",
+        r"Expected finite gradients",
+    ),
+    (
+        lambda: check_environment(
+            lambda observed, seeds, n_w: KernelDensityEnvironment(
+                observed, UNIT, n_w=n_w, seeds=seeds
+            ),
+            oracle=lambda observed, rates: 1.0,
+        ),
+        "a_density_is_that_of_the_distribution",
+        r"Expected the oracle's expectation",
+    ),
+    (
+        lambda: check_acquisition(
+            lambda model: qUpperConfidenceBound(model, beta=4.0),
+            oracle=lambda model, repeats, X: X.sum(axis=-1),
+        ),
+        "forward_equals_the_oracle",
+        r"Expected the oracle's value",
+    ),
     (
         lambda: check_acquisition(Detached),
         "gradients_are_those_of_finite_differences",
