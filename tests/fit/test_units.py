@@ -8,10 +8,12 @@ import pytest
 import torch
 from botorch.models import SingleTaskGP
 from gpytorch.means import ZeroMean
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, NormalPrior
 
 from botorch_risk.fit import FitStatus, fit_exact_gp
+from botorch_risk.fit.evidence_objective import TwoProcesses
 from botorch_risk.fit.parameters import Units, read_exact_gp, units_of
+from botorch_risk.models import MeanVarianceGP
 from tests.fit.examples import RAW, constant_mean, data, fit_by_botorch, objective, without_priors
 
 # Models here see raw outcomes on purpose.
@@ -137,6 +139,25 @@ def test_masked_raw_outcomes_do_not_count() -> None:
     torch.testing.assert_close(
         together.mean_module.constant[0], alone.mean_module.constant, rtol=1e-6, atol=0
     )
+
+
+def test_the_prior_of_a_constant_is_of_raw_outcomes() -> None:
+    X, Y = data()
+    model = constant_mean(constant_prior=NormalPrior(790.0, 20.0))(X, 100 * Y + 800.0)
+    result = fit_exact_gp(model)
+    torch.testing.assert_close(result.objective, objective(model), rtol=0, atol=1e-6)
+
+
+def test_the_first_output_scale_of_a_mean_with_its_noise_follows_raw_outcomes() -> None:
+    X, Y = data()
+    repeats = Y + 0.1 * torch.randn(*Y.shape[:-1], 3, dtype=torch.double)
+    starts = []
+    for unit in (1e-3, 1e3):
+        model = MeanVarianceGP(X, unit * repeats, outcome_transform=None)
+        sides = (read_exact_gp(part.train()) for part in (model.mean_model, model.noise_model))
+        starts.append(TwoProcesses(*sides, None).own()[0])
+    changed = np.abs(starts[1] - starts[0]) > 1e-6
+    assert (starts[1] - starts[0])[changed].tolist() == pytest.approx([2 * math.log(1e6)])
 
 
 def test_a_mean_that_is_kept_stays_on_raw_outcomes() -> None:

@@ -47,13 +47,15 @@ def test_one_round_by_hand() -> None:
 
 @pytest.mark.parametrize("num_repeats", [2, 4])
 def test_all_readings_are_evidence_of_the_noise_if_asked_for(num_repeats: int) -> None:
-    options = {"seeds": 3, "num_repeats": num_repeats}
     strategy, of_spread = (
-        build(rahbo, **options, **given) for given in ({"noise_evidence": "readings"}, {})
+        build(rahbo, seeds=3, num_repeats=num_repeats, **given)
+        for given in ({"noise_evidence": "readings"}, {})
     )
-    (X,) = play(strategy, 1)
-    play(of_spread, 1)
-    model = MeanVarianceGP(X[0] / 2, evaluate(strategy, X, 0)[0], noise_beta=4.0)
+    X = strategy.ask()
+    Y = evaluate(strategy, X, 0)[..., :num_repeats]
+    for each in (strategy, of_spread):
+        each.tell(X, Y)
+    model = MeanVarianceGP(X[0] / 2, Y[0], noise_beta=4.0)
     fit_exact_gp(model)
     at = torch.rand(5, 1, dtype=torch.float64)
     noise = strategy.belief.predicted_noise(at.unsqueeze(0))[0]

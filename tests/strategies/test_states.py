@@ -172,8 +172,6 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("strategy", ("format",), 0, r"format"),
     ("frame", ("rows", "waste"), lambda old: old[1:], r"Expected 10 rows of 'waste'"),
     ("frame", ("rows", "heat"), None, r"'rows' of the columns"),
-    ("frame", ("rows",), [], r"'rows' of the columns"),
-    ("frame", ("joined",), {}, r"'rows' of the columns"),
     ("frame", ("rows", "heat", 0), 1e3, r"'heat' from 20 to 80.* Got 1000.0 in row 0"),
     ("frame", ("rows", "heat", 0), lambda old: None, r"rows without a hole"),
     ("frame", ("joined", 0), 7, r"'joined' to number the points"),
@@ -203,6 +201,13 @@ def test_what_cannot_be_data_is_named(
     with pytest.raises(ValueError, match=message):
         found.load_state_dict(state)
     assert found.state_dict() == before
+
+
+@pytest.mark.parametrize(("name", "value"), [("rows", []), ("joined", {})])
+def test_rows_that_are_no_columns_are_named(name: str, value: Any) -> None:
+    make, new = KINDS["frame"]
+    with pytest.raises(ValueError, match="'rows' of the columns"):
+        new().load_state_dict(edited(make().state_dict(), (name,), value))
 
 
 def test_readings_are_stored_once() -> None:

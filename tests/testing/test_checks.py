@@ -13,6 +13,7 @@ from botorch.test_functions import Branin
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from botorch_risk.acquisition import Straddle
 from botorch_risk.environments import (
     DiscreteEnvironment,
     Environment,
@@ -40,6 +41,14 @@ class Detached(AnalyticAcquisitionFunction):
     def forward(self, X: Tensor) -> Tensor:
         mean, sigma = self._mean_and_sigma(X)
         return (mean + 2 * sigma.detach()).squeeze(-1)
+
+
+class Widened(Straddle):
+    r"""Gives float64 for float32."""
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        values = super().evaluate(X)
+        return values.double() if X.dtype == torch.float32 else values
 
 
 class Relative(AnalyticAcquisitionFunction):
@@ -150,6 +159,13 @@ BROKEN: list[tuple[Callable[[], Report], str, str]] = [
         ),
         "a_density_is_that_of_the_distribution",
         r"Expected the oracle's expectation",
+    ),
+    (
+        lambda: check_acquisition(
+            lambda model: Widened(model, 0.5), oracle=lambda model, repeats, X: X.sum(axis=-1)
+        ),
+        "evaluate_equals_the_oracle",
+        r"Expected `evaluate`\S* .*float32",
     ),
     (
         lambda: check_acquisition(
