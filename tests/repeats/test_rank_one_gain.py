@@ -14,6 +14,13 @@ from tests.contracts import mean_variance_gp, repeated_data
 DATA = repeated_data()
 
 
+def quantiles(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Standard normal quantiles and their weights."""
+    steps = torch.linspace(-6, 6, count, dtype=torch.double)
+    weights = torch.from_numpy(norm.pdf(steps))
+    return steps, weights / weights.sum()
+
+
 def _gains_by_fantasies(
     model: MeanVarianceGP,
     known: torch.Tensor,
@@ -35,8 +42,8 @@ def _gains_by_fantasies(
     points = torch.cat([known, x])
     b = value(model, known).argmax()
     deviation = (model.mean_marginals(x).variance + model.noise_of_means(x, k).squeeze()).sqrt()
-    steps = torch.linspace(-6, 6, 61, dtype=torch.double)
-    weights = torch.from_numpy(norm.pdf(steps)) / norm.pdf(steps).sum()
+    _, weights = quantiles(len(variances))
+    fine, of_fine = quantiles(601)  # of the outcome, in which the gain has a kink
     total = torch.zeros(len(points), dtype=torch.double)
     for variance, weight in zip(variances, weights, strict=True):
         of_mean = [
@@ -48,9 +55,9 @@ def _gains_by_fantasies(
             )
             for y in (model.mean_marginals(x).mean, model.mean_marginals(x).mean + deviation)
         ]
-        values = of_mean[0] + steps.unsqueeze(-1) * (of_mean[1] - of_mean[0])  # linear in y
+        values = of_mean[0] + fine.unsqueeze(-1) * (of_mean[1] - of_mean[0])  # linear in y
         lead = (values - values[:, b : b + 1]).clamp_min(0)
-        total += weight * (weights.unsqueeze(-1) * lead).sum(dim=0)
+        total += weight * (of_fine.unsqueeze(-1) * lead).sum(dim=0)
     return total
 
 
@@ -73,7 +80,7 @@ def test_gain_is_that_of_models_conditioned_on_the_readings(
     half = torch.tensor((k - 1) / 2, dtype=torch.double)
     mean, variance = (part.squeeze() for part in model.noise.marginals(x))
     spread = (variance + torch.polygamma(1, half)).sqrt()
-    logs = mean + spread * torch.linspace(-6, 6, 61, dtype=torch.double)
+    logs = mean + spread * quantiles(31)[0]
     variances = (logs + half.digamma() - half.log()).exp()
     expected = _gains_by_fantasies(model, known, x, k, 0.7, variances).max()
     found = acqf.evaluate(x).squeeze()
