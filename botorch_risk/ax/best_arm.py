@@ -12,8 +12,9 @@ from ax.api.client import Client
 from ax.core.experiment import Experiment
 
 from botorch_risk.ax.acquisition import parts_of
-from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, fitted_adapter
+from botorch_risk.ax.fitted import confidence_bound, encoded, fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
+from botorch_risk.ax.trials import measured_arms
 from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend
 
 Rule = Literal["lower_confidence_bound", "posterior_mean"]
@@ -29,7 +30,7 @@ class BestArm:
         mean: The posterior mean of its risk, of the negative metric if that is minimised.
         lower: A lower confidence bound.
         upper: An upper confidence bound.
-        runner_up: The second-best arm by the rule, if there is one.
+        runner_up: The best arm by the rule with another decision, if there is one.
         feasible: Whether it meets all outcome constraints with confidence; `None` without any.
 
     Example:
@@ -47,13 +48,14 @@ class BestArm:
 
 
 def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
-    r"""Recommend a completed arm by its risk, not by a lucky outcome.
+    r"""Recommend an arm that was measured by its risk, not by a lucky outcome.
 
     Ax's own best parameterization compares predicted means, or the observed ones if it mistrusts
     the model, and uses the model of the last candidate; `best_arm` uses the risk that the strategy
-    optimises, including noise, context and constraints, with all data so far. With constraints it
-    is the best of the arms that meet them with confidence, or the least infeasible one, as in
-    `recommend`.
+    optimises, including noise, context and constraints, with all data so far. It is one of the arms
+    that completed trials measured in the present search space. With outcome constraints it is the
+    best of the arms that meet the present limits with confidence, or the least infeasible one, as
+    in `recommend`.
 
     Args:
         client: The client of an experiment with a strategy of this package and at least one
@@ -65,7 +67,8 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
 
     Raises:
         AssertionError: Ax's own error, if the client has no experiment or no generation strategy.
-        DataRequiredError: If no trial is completed.
+        DataRequiredError: If no completed trial measured the objective inside the search space.
+        TypeError: If it is not a client of Ax.
         UnsupportedError: If the strategy has no bounds of a risk.
         ValueError: If `rule` is unknown.
 
@@ -84,6 +87,8 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
         {'heat': 0.5}
     """
     check_rule(rule)
+    if not isinstance(client, Client):
+        raise TypeError(f"Expected a client of Ax. Got {client!r}.")
     experiment = client._experiment
     return recommended_arm(
         experiment, fitted_adapter(experiment, client._generation_strategy), rule
@@ -108,25 +113,28 @@ def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule
         InfeasibleRecommendationWarning: If no arm meets all constraints with confidence.
 
     Raises:
+        DataRequiredError: If no completed trial measured the objective inside the search space.
         UnsupportedError: If the strategy has no bounds of a risk.
     """
-    arms = completed_arms(experiment)
+    arms = measured_arms(experiment)
     parts = parts_of(confidence_bound(adapter))
     objective, constraints = parts.objective, parts.constraints
     X = parts.decisions(encoded(adapter, [arm.parameters for _, arm in arms]))
 
-    def arm_of(rows: Sequence[int]) -> BestArm:
+    def arm_of(rows: Sequence[int]) -> tuple[int, BestArm]:
         found = recommend(objective, X[rows], rule, feasible=constraints)
-        (index, arm), x = arms[rows[int(found.row)]], found.point.unsqueeze(-2)
+        row, x = rows[int(found.row)], found.point.unsqueeze(-2)
+        index, arm = arms[row]
         with torch.no_grad():
             lower, mean, upper = (
                 getattr(objective, side)(x).item() for side in ("lower", "mean", "upper")
             )
         feasible = None if found.feasible is None else bool(found.feasible)
-        return BestArm(index, dict(arm.parameters), mean, lower, upper, feasible=feasible)
+        best = BestArm(index, dict(arm.parameters), mean, lower, upper, feasible=feasible)
+        return row, best
 
-    best = arm_of(range(len(arms)))
-    others = [row for row, (_, arm) in enumerate(arms) if arm.parameters != best.parameters]
+    chosen, best = arm_of(range(len(arms)))
+    others = [row for row, x in enumerate(X) if not torch.equal(x, X[chosen])]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleRecommendationWarning)  # said of the best one
-        return replace(best, runner_up=arm_of(others) if others else None)
+        return replace(best, runner_up=arm_of(others)[1] if others else None)

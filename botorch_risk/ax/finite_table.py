@@ -2,6 +2,7 @@ r"""A finite table in Ax: conditions x contexts, both of choice parameters."""
 
 import itertools
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +18,17 @@ from ax.generation_strategy.external_generation_node import ExternalGenerationNo
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.registry import CORE_CLASS_DECODER_REGISTRY, CORE_DECODER_REGISTRY
+from botorch.exceptions.warnings import InputDataWarning
 
 from botorch_risk.arguments import check_counts, check_integers, check_numbers
+from botorch_risk.ax.trials import (
+    as_stored,
+    is_inside,
+    pending_features,
+    present_config,
+    settled_data,
+    single_objective,
+)
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure
 from botorch_risk.strategies.table_search import Pair, TableSearch, table_search
@@ -144,16 +154,33 @@ class FiniteTableNode(ExternalGenerationNode):
             num_initial=self.num_initial,
             noise_share=self.noise_share,
         )
-        rows = data.df[data.df["metric_name"] == metric].sort_values("trial_index", kind="stable")
+        table = settled_data(experiment, data).df
+        rows = table[table["metric_name"] == metric].sort_values("trial_index", kind="stable")
+        outcomes = sign * as_stored(rows[["mean"]].rename(columns={"mean": metric}))[metric]
         arms = experiment.arms_by_name
-        pairs = [self._pair(arms[name].parameters) for name in rows["arm_name"]]
-        outcomes = (sign * rows["mean"]).round(10).tolist()  # as Ax stores them
-        for trial in experiment.trials.values():
+        told = [
+            (int(index), arms[name], outcome)
+            for index, name, outcome in zip(
+                rows["trial_index"], rows["arm_name"], outcomes, strict=True
+            )
+        ]
+        for index, trial in experiment.trials.items():
             if trial.status.is_abandoned:  # not asked for again
-                pairs += [self._pair(arm.parameters) for arm in trial.arms]
-                outcomes += [math.nan] * len(trial.arms)
-        if pairs:
-            search.tell(pairs, torch.tensor(outcomes, dtype=torch.double))
+                told += [(index, arm, math.nan) for arm in trial.arms]
+        inside = [each for each in told if is_inside(experiment, each[1])]
+        if strangers := sorted({index for index, *_ in told} - {index for index, *_ in inside}):
+            warnings.warn(
+                f"Expected pairs of the table. Got others in the trials {strangers}, which are "
+                "left out.",
+                InputDataWarning,
+                stacklevel=2,
+            )
+        if inside:
+            pairs = [self._pair(arm.parameters) for _, arm, _ in inside]
+            values = [outcome for *_, outcome in inside]
+            search.tell(pairs, torch.tensor(values, dtype=torch.double))
+        waiting = pending_features(experiment)[metric]
+        search.mark_pending([self._pair(each.parameters) for each in waiting])
         return search
 
     def _pair(self, parameters: TParameterization) -> Pair:
@@ -165,6 +192,8 @@ class FiniteTableNode(ExternalGenerationNode):
     def _factors(self, experiment: Experiment) -> tuple[pd.DataFrame, pd.DataFrame]:
         r"""The rows and the columns of the table, each named by the values of its parameters."""
         parameters = experiment.search_space.parameters
+        if experiment.search_space.is_hierarchical:
+            raise UserInputError("Expected parameters that do not depend on others. Got some.")
         named = [*self.conditions, *self.contexts]
         if sorted(named) != sorted(parameters):
             raise UserInputError(
@@ -212,16 +241,12 @@ class FiniteTableNode(ExternalGenerationNode):
 
 def _objective(experiment: Experiment) -> tuple[str, float]:
     r"""The metric of the objective, and the sign that makes it larger-is-better."""
-    config = experiment.optimization_config
-    if config is None:
-        raise UserInputError("Expected an experiment with an objective. Got none.")
-    if not config.objective.is_single_objective or config.outcome_constraints:
+    if constraints := present_config(experiment).outcome_constraints:
         raise UnsupportedError(
-            "Expected one objective of one metric, without outcome constraints, for a finite "
-            f"table. Got {config}."
+            "Expected no outcome constraint for a finite table. Got "
+            f"{[each.expression for each in constraints]}."
         )
-    (metric,) = config.objective.metric_names
-    return metric, -1.0 if config.objective.minimize else 1.0
+    return single_objective(experiment, "a finite table")
 
 
 def finite_table(

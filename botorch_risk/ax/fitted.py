@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ax.adapter.base import Adapter
-from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
-from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.models.model import Model
@@ -51,7 +49,7 @@ def fitted_adapter(
         ...     index = client.attach_trial({"heat": heat})
         ...     _ = client.complete_trial(index, readings({"purity": values}))
         >>> adapter = fitted_adapter(client._experiment, client._generation_strategy)
-        >>> X = encoded(adapter, [arm.parameters for _, arm in completed_arms(client._experiment)])
+        >>> X = encoded(adapter, [{"heat": heat} for heat in (0.2, 0.5, 0.9)])
         >>> model_of(adapter, "purity").posterior(X).mean.shape
         torch.Size([3, 1])
         >>> confidence_bound(adapter).lower(X).shape
@@ -74,28 +72,6 @@ def fitted_adapter(
     if not (isinstance(adapter, ObservedAdapter) and isinstance(adapter.generator, RiskGenerator)):
         raise UnsupportedError(f"Expected a strategy of `botorch_risk.ax`. Got {source}.")
     return adapter
-
-
-def completed_arms(experiment: Experiment) -> list[tuple[int, Arm]]:
-    r"""The arms of completed trials, each with the first trial that it was in.
-
-    Args:
-        experiment: An experiment with any strategy.
-
-    Example:
-        >>> from ax.api.client import Client
-        >>> from ax.api.configs import RangeParameterConfig
-        >>> client = Client()
-        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
-        >>> completed_arms(client._experiment)
-        []
-    """
-    found: dict[str, tuple[int, Arm]] = {}
-    for index in sorted(experiment.trials):
-        if experiment.trials[index].status == TrialStatus.COMPLETED:
-            for arm in experiment.trials[index].arms:
-                found.setdefault(arm.signature, (index, arm))
-    return list(found.values())
 
 
 def encoded(adapter: ObservedAdapter, parameters: Sequence[Mapping[str, Any]]) -> Tensor:

@@ -20,7 +20,7 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.acquisition.lacing import LacingRule, check_has_lacing_value
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
-from botorch_risk.arguments import check_counts, check_finite
+from botorch_risk.arguments import as_floating, check_counts, check_finite, check_positive
 from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.nodes import Constraints, after_sobol, generator_spec
@@ -67,6 +67,7 @@ def risk_averse(
         >>> risk_averse("purity", risk_aversion=2.0).name
         'risk_averse'
     """
+    _check_metric(metric)
     as_nonnegative("risk_aversion", risk_aversion)
     model = ModelConfig(
         botorch_model_class=MeanVarianceGP,
@@ -84,6 +85,7 @@ def risk_averse(
         seed,
         metrics=[metric],
         one_objective=True,
+        one_metric=True,
         constraints=_constraints(acquisition),
     )
 
@@ -133,9 +135,8 @@ def under_uncertain_context(
         >>> under_uncertain_context("purity", {"humidity": (0.0, 1.0)}).name
         'under_uncertain_context'
     """
-    bounds = [[float(bound) for bound in pair] for pair in contexts.values()]
-    if not bounds or any(len(pair) != 2 or not pair[0] < pair[1] for pair in bounds):
-        raise ValueError(f"Expected contexts with bounds in order. Got {dict(contexts)}.")
+    _check_metric(metric)
+    bounds = _bounds_of(contexts)
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
     of_constraints = _constraint_option(constraint_risk_measure)
@@ -169,6 +170,7 @@ def under_uncertain_context(
         seed,
         metrics=[metric],
         contexts=list(contexts),
+        num_with_contexts=-(-num_initial // 2),
         one_objective=True,
         constraints="absolute" if issubclass(acquisition, RiskUpperConfidenceBound) else "none",
     )
@@ -223,10 +225,7 @@ def value_at_risk(
     """
     measure = ValueAtRisk(risk_level) if risk_measure is None else risk_measure
     check_risk_measure(measure)
-    if not contexts or any(len(values) != len(shares) for values, shares in contexts.values()):
-        raise ValueError(
-            f"Expected contexts with as many probabilities as values. Got {dict(contexts)}."
-        )
+    _check_values_and_probabilities(contexts)
     if rule not in get_args(LacingRule):
         raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
     value_of_rule(value_rule)
@@ -297,8 +296,9 @@ def under_perturbed_inputs(
         >>> under_perturbed_inputs({"heat": 0.05}).name
         'under_perturbed_inputs'
     """
-    if not deviations or not all(0 < each < math.inf for each in deviations.values()):
-        raise ValueError(f"Expected positive deviations by name. Got {dict(deviations)}.")
+    if not isinstance(deviations, Mapping) or not deviations:
+        raise ValueError(f"Expected positive deviations by name. Got {deviations!r}.")
+    check_positive(**{f"deviations[{name!r}]": each for name, each in deviations.items()})
     check_counts(n_w=n_w)
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
@@ -364,6 +364,44 @@ def level_set(
         one_objective=True,
         constraints=_constraints(acquisition),
     )
+
+
+def _check_metric(metric: str) -> None:
+    if not isinstance(metric, str):
+        raise TypeError(f"Expected `metric` to be the name of one metric. Got {metric!r}.")
+
+
+def _bounds_of(contexts: Mapping[str, tuple[float, float]]) -> list[list[float]]:
+    r"""The bounds of contexts; raises ValueError unless they are finite and in order."""
+    pairs = list(contexts.values()) if isinstance(contexts, Mapping) else []
+    if not pairs or not all(_are_numbers(pair) and len(pair) == 2 for pair in pairs):
+        raise ValueError(f"Expected the bounds of each context, by name. Got {contexts!r}.")
+    bounds = [[float(bound) for bound in pair] for pair in pairs]
+    if not all(-math.inf < lower < upper < math.inf for lower, upper in bounds):
+        raise ValueError(f"Expected contexts with finite bounds in order. Got {contexts!r}.")
+    return bounds
+
+
+def _check_values_and_probabilities(contexts: Mapping[str, Any]) -> None:
+    pairs = list(contexts.values()) if isinstance(contexts, Mapping) else []
+    are_pairs = all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs)
+    if not (pairs and are_pairs and all(_are_numbers(part) for pair in pairs for part in pair)):
+        raise ValueError(
+            "Expected the values of each context and their probabilities, by name, as in "
+            f"{{'wind': ([0.0, 5.0], [0.4, 0.6])}}. Got {contexts!r}."
+        )
+    if any(len(values) != len(shares) for values, shares in pairs):
+        raise ValueError(
+            f"Expected contexts with as many probabilities as values. Got {dict(contexts)}."
+        )
+
+
+def _are_numbers(values: Any) -> bool:
+    r"""Whether it is a sequence of numbers, or a vector."""
+    try:
+        return not isinstance(values, str) and as_floating(values).dim() == 1
+    except (TypeError, ValueError):
+        return False
 
 
 def _finite(threshold: float) -> float:

@@ -1,5 +1,7 @@
 r"""The nodes of a generation strategy: a Sobol sequence, and a generator of this package."""
 
+import inspect
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -24,21 +26,25 @@ from ax.generation_strategy.transition_criterion import MinTrials, TransitionCri
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms.outcome import Standardize
 
 from botorch_risk.arguments import check_counts, check_integers
 from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.ax.trials import present_config, settled_data
 
 Constraints = Literal["any", "absolute", "none"]
 
 
 class KnownNames(TransitionCriterion):
-    r"""Always met, once the experiment has the names that a strategy uses, and fits it.
+    r"""Met once the experiment has the names that a strategy uses, and fits it.
 
     A strategy is built before it sees the experiment. Ax evaluates the criteria of a node before
     each candidate, so a mistake in the description fails the first request, before a trial is
     evaluated. An outcome constraint on several metrics is always refused: Ax 1.3.1 would constrain
-    the first of them alone.
+    the first of them alone. With contexts, the criterion waits for as many trials with a context as
+    the node needs of any kind, since trials of an earlier strategy have none.
 
     Args:
         transition_to: The node to move to.
@@ -49,7 +55,9 @@ class KnownNames(TransitionCriterion):
         chosen: The values of each context that the strategy sets, by name: the last parameters, in
             this order, numbers that are not log- or logit-scaled.
         perturbed: Names of parameters with a continuous range.
+        num_with_contexts: The number of completed trials with all contexts that is waited for.
         one_objective: Whether the strategy has one objective, which may be a sum of metrics.
+        one_metric: Whether it may not be a sum.
         constraints: The outcome constraints that the strategy supports: any, only those with an
             absolute limit, or none.
 
@@ -68,22 +76,41 @@ class KnownNames(TransitionCriterion):
         perturbed: Sequence[str] = (),
         one_objective: bool = False,
         constraints: Constraints = "any",
+        num_with_contexts: int = 1,
+        one_metric: bool = False,
     ) -> None:
         super().__init__(transition_to=transition_to)
         self.metrics, self.contexts = list(metrics), list(contexts)
         self.parameters, self.perturbed = list(parameters), list(perturbed)
         self.chosen = {name: list(map(float, values)) for name, values in (chosen or {}).items()}
         self.one_objective, self.constraints = one_objective, constraints
+        self.num_with_contexts, self.one_metric = num_with_contexts, one_metric
 
     def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
-        r"""True.
+        r"""Whether enough completed trials have contexts, if there are any.
 
         Raises:
             UserInputError: If the experiment does not have a name, or a parameter does not fit.
             UnsupportedError: If the strategy does not support the objective or a constraint.
         """
         self.check(experiment)
-        return True
+        if not self.contexts:
+            return True
+        table = settled_data(experiment).df
+        needed = {*self.contexts, *present_config(experiment).objective.metric_names}
+        found = table[table["metric_name"].isin(needed)].dropna(subset=["mean"])
+        seen = found.groupby(["trial_index", "arm_name"])["metric_name"].nunique()
+        count = int((seen == len(needed)).sum())
+        completed = len(experiment.trials_by_status[TrialStatus.COMPLETED])
+        if count < self.num_with_contexts <= completed:
+            warnings.warn(
+                f"Expected the contexts {self.contexts} next to the objective in "
+                f"{self.num_with_contexts} completed trials or more. Got them in {count} of "
+                f"{completed}, so that the initial design goes on.",
+                InputDataWarning,
+                stacklevel=2,
+            )
+        return count >= self.num_with_contexts
 
     def check(self, experiment: Experiment) -> None:
         r"""Raises what `is_met` raises."""
@@ -91,9 +118,11 @@ class KnownNames(TransitionCriterion):
         if config is not None:
             _check("a metric", self.metrics, "objective", config.objective.metric_names)
             self._check_optimization(config)
+            self._check_contexts(config)
         named = [*self.parameters, *self.chosen, *self.perturbed]
         _check("a parameter", named, "parameters", experiment.parameters)
         _check_chosen(self.chosen, experiment.search_space)
+        self._check_constraints(experiment.search_space)
         _check_perturbed(self.perturbed, experiment.search_space)
         if not experiment.lookup_data().df.empty:
             _check("a context", self.contexts, "metrics", experiment.metrics)
@@ -105,6 +134,11 @@ class KnownNames(TransitionCriterion):
             raise UnsupportedError(
                 f"Expected one objective for {self.transition_to!r}. Got "
                 f"{len(objective.metric_names)}: {objective.expression!r}."
+            )
+        if self.one_metric and not objective.is_single_objective:
+            raise UnsupportedError(
+                f"Expected an objective of one metric for {self.transition_to!r}, which learns its "
+                f"noise. Got {objective.expression!r}."
             )
         for constraint in config.outcome_constraints:
             if len(constraint.metric_names) > 1:
@@ -123,6 +157,24 @@ class KnownNames(TransitionCriterion):
                     f"Expected outcome constraints with an absolute limit for "
                     f"{self.transition_to!r}, which hold under a risk. Got "
                     f"{constraint.expression!r}, relative to the baseline."
+                )
+
+    def _check_contexts(self, config: OptimizationConfig) -> None:
+        r"""Raises UserInputError if a context is optimised or constrained."""
+        if optimised := sorted(config.metric_names & {*self.contexts}):
+            raise UserInputError(
+                f"Expected contexts {self.contexts} that are neither the objective nor constrained."
+                f" Got {optimised}."
+            )
+
+    def _check_constraints(self, space: SearchSpace) -> None:
+        r"""Raises UserInputError if a constraint of parameters has a context that is chosen."""
+        for constraint in space.parameter_constraints if self.chosen else []:
+            if linked := sorted(constraint.constraint_dict.keys() & self.chosen.keys()):
+                raise UserInputError(
+                    f"Expected parameter constraints of decisions alone for {self.transition_to!r},"
+                    f" whose risk is over all values of the contexts. Got {constraint!r} with "
+                    f"{linked}."
                 )
 
 
@@ -160,6 +212,8 @@ def _check_chosen(chosen: Mapping[str, Sequence[float]], space: SearchSpace) -> 
         raise UserInputError(
             f"Expected the contexts {names} to be the last parameters, in this order. Got {order}."
         )
+    if names and order == names:
+        raise UserInputError(f"Expected parameters other than the contexts {names}. Got none.")
     for name, values in chosen.items():
         parameter = space[name]
         if (reason := _no_numbers(parameter)) is not None:
@@ -250,6 +304,29 @@ def after_sobol(
     )
 
 
+def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, Any]) -> None:
+    r"""Raise TypeError unless Ax can build an acquisition function with these options.
+
+    Args:
+        acquisition: The class, which has an input constructor of BoTorch.
+        options: Its arguments by name.
+
+    Example:
+        >>> from botorch_risk.acquisition import Straddle
+        >>> check_options(Straddle, {"threshold": 0.9})
+    """
+    if not (isinstance(acquisition, type) and issubclass(acquisition, AcquisitionFunction)):
+        raise TypeError(f"Expected `acquisition` to be a class. Got {acquisition!r}.")
+    constructor: Any = get_acqf_input_constructor(acquisition)
+    # BoTorch wraps the function whose arguments these are, without saying so to `inspect`.
+    wrapped = [cell.cell_contents for cell in constructor.__closure__ or ()]
+    parts = [acquisition, constructor, *filter(callable, wrapped)]
+    known = {name for part in parts for name in inspect.signature(part).parameters}
+    if wrong := [name for name in options if name not in known]:
+        own = sorted(inspect.signature(acquisition).parameters.keys() - {"model"})
+        raise TypeError(f"Expected arguments of {acquisition.__name__}: {own}. Got {wrong}.")
+
+
 def generator_spec(
     models: Mapping[str, list[ModelConfig]],
     acquisition: type[AcquisitionFunction],
@@ -259,6 +336,7 @@ def generator_spec(
     **more: Any,
 ) -> GeneratorSpec:
     r"""Our generator; metrics without a named model get the default, or Ax's own model."""
+    check_options(acquisition, options)
     default = default or ModelConfig(outcome_transform_classes=[Standardize], name="default")
     return GeneratorSpec(
         RiskGenerators.RISK,

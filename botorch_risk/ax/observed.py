@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from ax.adapter.data_utils import ExperimentData
+from ax.adapter.data_utils import ExperimentData, extract_experiment_data
 from ax.adapter.torch import TorchAdapter
 from ax.core.data import Data
 from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from ax.core.types import TCandidateMetadata
 from ax.exceptions.core import DataRequiredError, UserInputError
@@ -22,10 +25,10 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.ax.contextual import ObservedDataset
+from botorch_risk.ax.trials import STORED_DECIMALS, as_stored, pending_features, settled_data
 from botorch_risk.models import MeanVarianceGP
 
 COUNT_SUFFIX = "_count"
-STORED_DECIMALS = 10  # of outcomes, in Ax's JSON and SQL stores alike
 
 
 def count_name(metric: str) -> str:
@@ -46,11 +49,13 @@ class ObservedAdapter(TorchAdapter):
     has a count, standard errors are taken as known noise, as everywhere in Ax. A model that does
     not learn the noise from counts uses standard errors if all rows have one.
 
-    The distribution of contexts is learnt from all trials that have them, `observed_contexts`,
-    including failed and abandoned ones.
+    The distribution of contexts is learnt from all trials that have ended with one,
+    `observed_contexts`, whether they have an outcome or not. Data of failed, abandoned and running
+    trials do not count.
 
-    Ax stores outcomes with ten decimals. They are rounded likewise here, so that a saved and loaded
-    experiment continues unchanged; a warning says when that matters.
+    The objective, the limits and the search space are those of the experiment at each candidate,
+    and Ax's stores keep ten decimals of metrics, to which they are rounded here. So an adapter that
+    was fitted before and one of a loaded experiment agree; a warning says when the decimals matter.
 
     Example:
         >>> from botorch_risk.ax import RiskGenerators
@@ -61,8 +66,11 @@ class ObservedAdapter(TorchAdapter):
     @functools.wraps(TorchAdapter.__init__)  # type: ignore[misc]  # Ax reads the signature
     def __init__(self, **options: Any) -> None:
         self.generator = options["generator"]  # whose contexts the training data go without
-        self.observed_contexts = self._contexts_of(options["experiment"], options.get("data"))
-        super().__init__(**options)
+        self._given = {name: options.get(name) for name in ("optimization_config", "search_space")}
+        self._expands = options.get("expand_model_space", True)
+        data = settled_data(options["experiment"], options.get("data"))
+        self.observed_contexts = self._contexts_of(data)
+        super().__init__(**{**options, "data": data})
 
     def get_training_data(self, filter_in_design: bool = False) -> ExperimentData:
         r"""The data that models are fitted to, without counts and contexts."""
@@ -72,30 +80,65 @@ class ObservedAdapter(TorchAdapter):
             raise DataRequiredError("Expected a completed trial. Got none with data.")
         beside = [*(count_name(name) for name in columns["mean"]), *self._contexts]
         known = [name for name in beside if name in columns["mean"]]
+        known += self._without_contexts(columns["mean"].drop(columns=known), columns["mean"])
         return ExperimentData(data.arm_data, columns.drop(columns=known, level=-1))
+
+    def _without_contexts(self, means: pd.DataFrame, every: pd.DataFrame) -> list[str]:
+        r"""Metrics that no trial has with the contexts, unless the optimisation needs them."""
+        if not self._contexts:
+            return []
+        rows = every.reindex(columns=list(self._contexts)).notna().all(axis=1)
+        config = self._optimization_config
+        needed = set() if config is None else config.metric_names
+        return [name for name in means if name not in needed and means[name][rows].isna().all()]
 
     @property
     def _contexts(self) -> tuple[str, ...]:
         r"""The tracking metrics that are contexts."""
         return tuple(getattr(self.generator, "contexts", None) or ())
 
-    def _contexts_of(self, experiment: Experiment, data: Data | None = None) -> pd.DataFrame:
-        r"""The contexts of all trials that have them, a column each, by trial and arm.
-
-        Ax leaves the data of failed and abandoned trials out of those that models are fitted to.
-        """
-        table = (data or experiment.lookup_data()).df
-        table = table[table["metric_name"].isin(self._contexts)]
+    def _contexts_of(self, data: Data) -> pd.DataFrame:
+        r"""The contexts of all trials that have them, a column each, by trial and arm."""
+        table = data.df[data.df["metric_name"].isin(self._contexts)]
         means = table.groupby(["trial_index", "arm_name", "metric_name"])["mean"].last()
         columns = means.unstack("metric_name").reindex(columns=list(self._contexts))
-        return columns.round(STORED_DECIMALS).dropna()
+        return as_stored(columns.dropna())
+
+    def gen(
+        self,
+        n: int,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        model_gen_options: Any = None,
+    ) -> GeneratorRun:
+        r"""Candidates, given all arms that are pending or abandoned."""
+        pending = pending_features(self._experiment, pending_observations)
+        return super().gen(
+            n,
+            search_space,
+            optimization_config,
+            pending if any(pending.values()) else None,
+            fixed_features,
+            model_gen_options,
+        )
 
     def _process_and_transform_data(
         self, experiment: Experiment, data: Data | None = None
     ) -> tuple[ExperimentData, SearchSpace]:
-        before = self.observed_contexts
-        self.observed_contexts = self._contexts_of(experiment, data)
-        if not self.observed_contexts.equals(before):
+        data = settled_data(experiment, data)
+        before = self.observed_contexts, self._model_space
+        self.observed_contexts = self._contexts_of(data)
+        # Ax keeps the objective of the first fit, and the space round the data of that time.
+        self._optimization_config = (
+            self._given["optimization_config"] or experiment.optimization_config
+        )
+        self._set_search_space(self._given["search_space"] or experiment.search_space)
+        if self._expands:
+            found = extract_experiment_data(experiment, self._data_loader_config, data)
+            self._set_model_space(arm_data=found.arm_data)
+        if not (self.observed_contexts.equals(before[0]) and self._model_space == before[1]):
             self._last_experiment_data = None  # by which Ax decides whether to fit again
         return super()._process_and_transform_data(experiment, data)
 
@@ -106,29 +149,32 @@ class ObservedAdapter(TorchAdapter):
         parameters: list[str],
         search_space_digest: SearchSpaceDigest | None,
     ) -> tuple[list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None]:
-        exact = experiment_data.observation_data
-        stored = exact.round(STORED_DECIMALS)
+        stored = experiment_data.observation_data.round(STORED_DECIMALS)
         datasets, found, metadata = super()._convert_experiment_data(
             ExperimentData(experiment_data.arm_data, stored),
             outcomes,
             parameters,
             search_space_digest,
         )
-        _warn_of_small_outcomes(exact["mean"], stored["mean"])
+        as_stored(experiment_data.observation_data["mean"])
         known = self._training_data.observation_data["mean"].round(STORED_DECIMALS)
         beside = known.reindex(stored.index)
         observed = []
         for dataset in datasets:
             name = dataset.outcome_names[0]
-            kept = ~np.isnan(stored["mean"][name].to_numpy())
+            rows = beside[~np.isnan(stored["mean"][name].to_numpy())]
             if self._contexts:
-                values = _columns(beside[kept], self._contexts).to(dataset.Y)
+                values = _columns(rows, self._contexts).to(dataset.Y)
                 every = _columns(self._within_bounds(), self._contexts).to(dataset.Y)
                 dataset = with_contexts(dataset, values, every, self._contexts)
             elif count_name(name) in beside:
-                counts = _columns(beside[kept], [count_name(name)]).to(dataset.Y)
-                dataset = with_counts(dataset, counts)
-            observed.append(dataset if self._learns_noise(name) else with_known_noise(dataset))
+                counts = _columns(rows, [count_name(name)]).to(dataset.Y)
+                dataset = with_counts(dataset, counts, [index[0] for index in rows.index])
+            if self._learns_noise(name):
+                _check_standard_errors(dataset, [index[0] for index in rows.index])
+            else:
+                dataset = with_known_noise(dataset)
+            observed.append(dataset)
         return observed, found, metadata
 
     def _within_bounds(self) -> pd.DataFrame:
@@ -175,17 +221,23 @@ def _columns(table: Any, names: Sequence[str]) -> Tensor:
     return torch.tensor(table.reindex(columns=list(names)).to_numpy(dtype=float))
 
 
-def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
-    r"""Warn about metrics that the store keeps less precisely than the models need."""
-    lost = (exact - stored).abs().max()
-    spread = exact.std()
-    if small := [name for name in exact if lost[name] > 1e-6 * spread[name] > 0]:
-        warnings.warn(
-            f"Expected metrics in units in which {STORED_DECIMALS} decimals are enough, since Ax "
-            f"stores no more. Got standard deviations of { {name: spread[name] for name in small} }"
-            "; scale them, for example to one.",
-            BotorchWarning,
-            stacklevel=2,
+def _check_standard_errors(dataset: SupervisedDataset, trials: Sequence[int]) -> None:
+    r"""Raise UserInputError if readings without a count have standard errors that cannot be known.
+
+    Args:
+        dataset: Means, `n x 1`.
+        trials: The trial of each row.
+    """
+    if dataset.Yvar is None or getattr(dataset, "counts", None) is not None:
+        return
+    squares = dataset.Yvar.flatten().tolist()
+    wrong = {index: square for index, square in zip(trials, squares, strict=True) if not square > 0}
+    if wrong:
+        told = ", ".join(f"{math.sqrt(each)} in trial {index}" for index, each in wrong.items())
+        raise UserInputError(
+            f"Expected positive standard errors of {dataset.outcome_names[0]!r} in every trial, or "
+            f"in none. Got {told}: complete these trials again with one, or all with their counts, "
+            "as `readings` makes them."
         )
 
 
@@ -251,12 +303,15 @@ def with_contexts(
     )
 
 
-def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset:
+def with_counts(
+    dataset: SupervisedDataset, counts: Tensor, trials: Sequence[int] | None = None
+) -> SupervisedDataset:
     r"""A dataset with the number of readings of each row; repeated arms are pooled.
 
     Args:
         dataset: Means and squared standard errors, `n x 1` each.
         counts: `n x 1` numbers of readings, NaN where it is not known.
+        trials: The trial of each row, for messages.
 
     Returns:
         `ObservedDataset`, or the dataset itself if no count is known.
@@ -276,27 +331,32 @@ def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset
     if not counts.isfinite().any():
         return dataset
     counts = counts.nan_to_num(1.0)
-    if ((counts < 1) | (counts != counts.round())).any():
-        wrong = counts[(counts < 1) | (counts != counts.round())]
+
+    def first(rows: Tensor) -> tuple[int, str]:
+        row = int(rows.int().argmax())
+        return row, "" if trials is None else f" in trial {trials[row]}"
+
+    if (wrong := ((counts < 1) | (counts != counts.round())).flatten()).any():
+        row, where = first(wrong)
         raise UserInputError(
             f"Expected {count_name(name)!r} to be whole numbers of at least 1. Got "
-            f"{wrong[0].item()}."
+            f"{counts[row].item()}{where}."
         )
     squares = torch.full_like(dataset.Y, torch.nan) if dataset.Yvar is None else dataset.Yvar
     without = ((counts > 1) & ~squares.isfinite()).flatten()
     if without.any():
-        row = int(without.int().argmax())
+        row, where = first(without)
         raise UserInputError(
-            f"Expected a standard error of the mean {dataset.Y[row].item()} of {name!r}, which "
-            f"stands for {counts[row].item():g} readings: complete the trial with (mean, sem), as "
-            "`readings` makes them. Got none."
+            f"Expected a standard error of the mean {dataset.Y[row].item()} of {name!r}{where}, "
+            f"which stands for {counts[row].item():g} readings: complete the trial with (mean, "
+            "sem), as `readings` makes them. Got none."
         )
     within = ((counts - 1) * counts * squares).masked_fill(counts == 1, 0.0)
     X, arms = dataset.X.unique(dim=0, return_inverse=True)
-    first = torch.full((len(X),), len(arms)).scatter_reduce(
+    earliest = torch.full((len(X),), len(arms)).scatter_reduce(
         0, arms, torch.arange(len(arms)), reduce="amin"
     )
-    order = first.argsort()  # arms in the order in which they came
+    order = earliest.argsort()  # arms in the order in which they came
     rank = order.argsort()[arms].unsqueeze(-1)
 
     def pooled(values: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from ax.utils.common.serialization import serialize_init_args
 from torch import Tensor
 
 from botorch_risk.arguments import check_integers, check_positive
-from botorch_risk.ax.observed import STORED_DECIMALS
+from botorch_risk.ax.trials import STORED_DECIMALS, settled_data, single_objective
 from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
 from botorch_risk.seeding import derive_seed
 
@@ -164,17 +164,11 @@ def _seconds(time: datetime | None) -> float:
 
 def _best_outcomes(experiment: Experiment) -> dict[int, float]:
     r"""The best outcome of each trial that has one; larger is better."""
-    config = experiment.optimization_config
-    if config is None or not config.objective.is_single_objective:
-        raise UnsupportedError(
-            f"Expected an experiment of one objective for random exploration. Got {config}."
-        )
-    (metric,) = config.objective.metric_names
-    table = experiment.lookup_data().df
+    metric, sign = single_objective(experiment, "random exploration")
+    table = settled_data(experiment).df
     table = table[table["metric_name"] == metric].dropna(subset="mean")
-    means = table.groupby("trial_index")["mean"].agg("min" if config.objective.minimize else "max")
-    sign = -1.0 if config.objective.minimize else 1.0
-    return {int(index): sign * value for index, value in means.round(STORED_DECIMALS).items()}
+    best = (sign * table["mean"]).groupby(table["trial_index"]).max()
+    return {int(index): value for index, value in best.round(STORED_DECIMALS).items()}
 
 
 def with_random_exploration(
@@ -205,6 +199,7 @@ def with_random_exploration(
         The strategy with a node `Random` before its last one.
 
     Raises:
+        TypeError: If it is not a generation strategy.
         ValueError: If `reward_scale` is unknown or `exploration` is not positive.
         UnsupportedError: If the strategy's last node is its only one, or leads to others.
 
@@ -213,6 +208,8 @@ def with_random_exploration(
         >>> [node.name for node in with_random_exploration(risk_averse("purity"))._nodes]
         ['Sobol', 'Random', 'risk_averse']
     """
+    if not isinstance(strategy, GenerationStrategy):
+        raise TypeError(f"Expected a generation strategy. Got {strategy!r}.")
     *initial, inner = strategy.clone_reset()._nodes
     if not initial or inner.transition_criteria:
         raise UnsupportedError(

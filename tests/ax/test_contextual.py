@@ -122,8 +122,8 @@ def test_the_distribution_is_learnt_also_from_trials_without_an_outcome() -> Non
         with_contexts(dataset, torch.full((3, 1), torch.nan), every, ["w"])
 
 
-@pytest.mark.parametrize("end", ["mark_trial_failed", "mark_trial_abandoned"])
-def test_the_context_of_a_trial_that_ended_without_an_outcome_counts(end: str) -> None:
+@pytest.mark.parametrize("end", ["mark_trial_failed", "mark_trial_abandoned", "complete_trial"])
+def test_the_context_of_a_trial_without_an_outcome_counts_once_it_is_completed(end: str) -> None:
     client = laboratory(strategy=under_uncertain_context("purity", HUMIDITY, num_initial=3))
     for heat, humidity in ((0.1, 10.0), (0.5, 20.0), (0.8, 30.0)):
         index = client.attach_trial({"heat": heat, "stir": 1.0})
@@ -132,8 +132,9 @@ def test_the_context_of_a_trial_that_ended_without_an_outcome_counts(end: str) -
     index = client.attach_trial({"heat": 0.3, "stir": 1.0})
     client.attach_data(index, {"humidity": 90.0})
     getattr(client, end)(index)
-    assert _contexts(client) == [10.0, 20.0, 30.0, 90.0]  # though no outcome is new
-    assert len(adapter_of(client).get_training_data().arm_data) == 3
+    last = [90.0] if end == "complete_trial" else []
+    assert _contexts(client) == [10.0, 20.0, 30.0, *last]  # though no outcome is new
+    assert adapter_of(client).get_training_data().observation_data["mean", "purity"].count() == 3
 
 
 def _contexts(client: Any) -> list[float]:
@@ -144,10 +145,10 @@ def _contexts(client: Any) -> list[float]:
 
 def test_bad_input() -> None:
     with pytest.raises(
-        ValueError, match=r"contexts with bounds in order. Got \{'w': \(1.0, 0.0\)\}"
+        ValueError, match=r"contexts with finite bounds in order. Got \{'w': \(1.0, 0.0\)\}"
     ):
         under_uncertain_context("y", {"w": (1.0, 0.0)})
-    with pytest.raises(ValueError, match=r"contexts with bounds in order. Got {}"):
+    with pytest.raises(ValueError, match=r"the bounds of each context, by name. Got {}"):
         under_uncertain_context("y", {})
     with pytest.raises(TypeError, match="Expected a `RiskMeasure`"):
         under_uncertain_context("y", HUMIDITY, risk_measure="mean")  # type: ignore[arg-type]

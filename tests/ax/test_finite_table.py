@@ -201,7 +201,9 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(UserInputError, match=message):
             table(**arguments).get_next_trials(max_trials=1)
-    with pytest.raises(UnsupportedError, match=r"without outcome constraints"):
+    with pytest.raises(
+        UnsupportedError, match=r"no outcome constraint for a finite table. Got \['cost <= 1'\]"
+    ):
         table(constraints=["cost <= 1"]).get_next_trials(max_trials=1)
     with pytest.raises(UnsupportedError, match=r"`filled_table` recommends a condition"):
         best_arm(table())

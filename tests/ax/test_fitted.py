@@ -8,13 +8,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_risk.ax import level_set, risk_averse
-from botorch_risk.ax.fitted import (
-    completed_arms,
-    confidence_bound,
-    encoded,
-    fitted_adapter,
-    model_of,
-)
+from botorch_risk.ax.fitted import confidence_bound, encoded, fitted_adapter, model_of
+from botorch_risk.ax.trials import measured_arms
 from botorch_risk.models import MeanVarianceGP
 from tests.ax.laboratory import adapter_of, complete, laboratory, play, with_table
 
@@ -35,7 +30,7 @@ def test_arms_that_came_back_and_arms_that_are_not_completed() -> None:
     for parameters in (again, {"heat": 0.2, "stir": 1.0}, again):
         complete(client, client.attach_trial(parameters), parameters)
     client.attach_trial({"heat": 0.9, "stir": 1.0})
-    found = completed_arms(client._experiment)
+    found = measured_arms(client._experiment)
     assert [(index, arm.parameters["heat"]) for index, arm in found] == [(0, 0.5), (1, 0.2)]
 
 
@@ -48,7 +43,7 @@ def test_points_are_as_the_model_takes_them() -> None:
     client = laboratory(parameters=(heat, stir), strategy=risk_averse("purity"))
     play(client, 4)
     adapter = adapter_of(client)
-    arms = [arm.parameters for _, arm in completed_arms(client._experiment)]
+    arms = [arm.parameters for _, arm in measured_arms(client._experiment)]
     model = model_of(adapter, "purity")
     assert isinstance(model, MeanVarianceGP)
     torch.testing.assert_close(encoded(adapter, arms), model.train_X)

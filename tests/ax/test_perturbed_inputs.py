@@ -91,9 +91,11 @@ def test_constraints_hold_under_a_risk_over_the_errors() -> None:
 
 
 def test_bad_input() -> None:
-    for deviations in ({}, {"heat": 0.0}, {"heat": math.inf}):
-        with pytest.raises(ValueError, match=r"positive deviations by name. Got {"):
-            under_perturbed_inputs(deviations)
+    with pytest.raises(ValueError, match=r"positive deviations by name. Got {}"):
+        under_perturbed_inputs({})
+    for wrong in (0.0, math.inf):
+        with pytest.raises(ValueError, match=rf"`deviations\['heat'\]` .* > 0. Got {wrong}"):
+            under_perturbed_inputs({"heat": wrong})
     with pytest.raises(ValueError, match=r"`n_w` to be at least 1\. Got 0"):
         under_perturbed_inputs({"heat": 0.1}, n_w=0)
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`"):

@@ -45,5 +45,8 @@ def test_bad_input() -> None:
     for _ in range(3):
         for index in client.get_next_trials(max_trials=1):
             client.complete_trial(index, {"purity": 0.0, "cost": 1.0})
-    with pytest.raises(UnsupportedError, match=r"an experiment of one objective"):
+    with pytest.raises(
+        UnsupportedError,
+        match=r"an objective of one metric for random exploration. Got 'purity, cost'",
+    ):
         client.get_next_trials(max_trials=1)

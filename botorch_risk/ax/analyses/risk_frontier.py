@@ -7,7 +7,6 @@ import torch
 from ax.analysis.plotly.color_constants import AX_BLUE, BOTORCH_COLOR_SCALE, LIGHT_AX_BLUE
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.analysis.plotly.utils import LEGEND_POSITION, truncate_label
-from ax.exceptions.core import UserInputError
 from botorch.utils.multi_objective.pareto import is_non_dominated
 from plotly import graph_objects as go
 from torch import Tensor
@@ -20,7 +19,8 @@ from botorch_risk.ax.analyses.fitted_analysis import (
     trade_off,
 )
 from botorch_risk.ax.best_arm import Rule, check_rule, recommended_arm
-from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded
+from botorch_risk.ax.fitted import confidence_bound, encoded
+from botorch_risk.ax.trials import measured_arms
 
 STAR = {"symbol": "star", "size": 16}
 
@@ -61,14 +61,13 @@ class RiskFrontierPlot(FittedAnalysis):
         self.rule: Rule = rule
 
     def _part(self, fitted: Fitted) -> Any:
-        if not completed_arms(fitted.experiment):
-            raise UserInputError("Expected a completed trial. Got none.")
+        measured_arms(fitted.experiment)  # of which there is one at least
         bound = confidence_bound(fitted.adapter)
         check_has_risk(bound)
         return bound
 
     def _card(self, fitted: Fitted, part: Any) -> PlotlyAnalysisCard:
-        arms = completed_arms(fitted.experiment)
+        arms = measured_arms(fitted.experiment)
         X = encoded(fitted.adapter, [arm.parameters for _, arm in arms])
         config: Any = fitted.experiment.optimization_config
         found = trade_off(part, X, config.objective.minimize)

@@ -43,7 +43,7 @@ def test_the_curve_is_a_mean_of_kernels_within_the_bounds() -> None:
 def test_a_context_without_an_outcome_counts_as_it_does_in_the_density() -> None:
     client = under_contexts(HUMIDITY)
     index = client.attach_trial({"heat": 0.5, "stir": 1.0})
-    client.attach_data(index, {"humidity": 80.0})
+    client.complete_trial(index, {"humidity": 80.0})
     ticks = card_of(client, ContextDistributionPlot()).df.query("sampled")
     model: Any = model_of(adapter_of(client), "purity")
     observed = model.reductions[0].environment.observed.flatten().tolist()

@@ -96,4 +96,4 @@ def test_where_there_is_no_risk_or_no_completed_trial() -> None:
     index = client.attach_trial({"heat": 0.5, "stir": 1.0})
     client.attach_data(index, {"purity": (1.0, 0.1), "purity_count": 3.0})
     found = card_of(client, RiskFrontierPlot()).blob
-    assert found == "Expected a completed trial. Got none."
+    assert found == "Expected a completed trial. Got none with data."

@@ -9,7 +9,8 @@ from botorch.models import SingleTaskGP
 
 from botorch_risk.ax import under_uncertain_context, value_at_risk
 from botorch_risk.ax.analyses.fitted_analysis import check_has_risk, trade_off
-from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, model_of
+from botorch_risk.ax.fitted import confidence_bound, encoded, model_of
+from botorch_risk.ax.trials import measured_arms
 from botorch_risk.risk import ConditionalValueAtRisk, WorstCase
 from tests import oracles
 from tests.ax.laboratory import HUMIDITY, adapter_of, laboratory, play
@@ -24,7 +25,7 @@ def found_and_posterior_means(
     client = laboratory(strategy=strategy, objective=objective)
     play(client, 5)
     adapter = adapter_of(client)
-    X = encoded(adapter, [arm.parameters for _, arm in completed_arms(client._experiment)])
+    X = encoded(adapter, [arm.parameters for _, arm in measured_arms(client._experiment)])
     model: Any = model_of(adapter, "purity")
     if points is None:
         points, process = model.reductions[0].environment.points, model.model
