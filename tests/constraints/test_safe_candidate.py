@@ -169,6 +169,10 @@ def test_bad_arguments() -> None:
     bound = bound_of(model, MEAN, beta=4.0)
     with pytest.raises(InputDataError, match=r"a candidate that is safe with confidence\. Got"):
         safe_candidate(bound, GRID[-1:])
+    batch = bound_of(model_of(seeds=(0, 1)), MEAN, beta=4.0)
+    assert safe_candidate(batch, GRID.expand(2, -1, -1))[0].shape == (2,)
+    with pytest.raises(InputDataError, match=r"a candidate that is safe with confidence\. Got"):
+        safe_candidate(batch, torch.stack([GRID[:9], GRID[-1:].expand(9, -1)]))
     with pytest.raises(BotorchTensorDimensionError, match=r"booleans of shape \(41,\)\. Got"):
         safe_candidate(bound, GRID, torch.ones(40, dtype=torch.bool))
     with pytest.raises(ValueError, match="`epsilon`"):

@@ -43,6 +43,8 @@ def test_calibration_counts_what_lies_within(batch_shape: tuple[int, ...]) -> No
         assert found.root_mean_square[at].item() == pytest.approx(
             z.square().mean().sqrt().item(), rel=1e-3
         )
+        error = (waves(rows) - mean).square().mean().sqrt()
+        assert found.error[at].item() == pytest.approx(error.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("factor", [1.0, 4.0])

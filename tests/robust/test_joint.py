@@ -195,7 +195,7 @@ def test_rows_in_front_of_a_t_batch() -> None:
     X = torch.cat([points(3, 2).expand(5, 3, 2), points(5, 2, 2)], dim=-2)
     assert constant_rows(X) == 3
     assert constant_rows(X.reshape(5, 1, 5, 2)) == 3
-    X[4, 1] += 1
+    X[4, 1, 0] += 1  # one coordinate
     assert constant_rows(X) == 1
 
 

@@ -102,6 +102,18 @@ def test_several_levels_and_one_that_is_relative() -> None:
     assert (found.high[:, 1] <= found.high[:, 0]).all()  # a higher level has fewer above it
 
 
+def test_a_level_that_is_relative_is_of_the_expected_risks() -> None:
+    goal = RelativeLevelSet(0.5)
+    strategy = play(build(goal=[LevelSet(0.2), goal]), 1)
+    method: Any = strategy.method
+    samples = method.classes.samples(strategy.belief, DECISIONS)
+    level = goal.level(samples.mean(dim=-1)).unsqueeze(-1)
+    expected = (samples >= level).double().mean(dim=-1)
+    found = strategy.classify().probability
+    torch.testing.assert_close(found[:, 1], expected)
+    assert 0 < expected.mean() < 1
+
+
 def test_a_box_is_a_sobol_sequence_of_it() -> None:
     box = Box(torch.tensor([[0.0], [1.0]]).double())
     strategy = play(build(decisions=box, num_points=64, w_is_chosen=True), 3)

@@ -45,7 +45,6 @@ def models_of(belief: Any) -> list[Any]:
 
 
 @chosen
-@pytest.mark.handful
 def test_it_is_the_posterior_of_the_model(case: StrategyCase) -> None:
     strategy = case.build((0, 1))
     play(strategy, 2, problem=case.problem)
