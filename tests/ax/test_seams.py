@@ -4,11 +4,14 @@ import math
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.search_space import SearchSpace
 from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
 from botorch.acquisition import LogExpectedImprovement
 from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
@@ -315,3 +318,15 @@ def test_parameters_that_depend_on_others_make_no_table() -> None:
 def test_a_card_says_why_it_does_not_apply() -> None:
     client = trend()
     assert "Expected a parameter in ['x']. Got 'X'" in card_of(client, NoiseSlicePlot("X")).blob
+
+
+def test_the_present_search_space_counts(tmp_path: Path) -> None:
+    client = trend()
+    best_arm(client)
+    client._experiment.search_space = SearchSpace(
+        [RangeParameter("x", ParameterType.FLOAT, lower=0.0, upper=2.0)]
+    )
+    client.save_to_json_file(str(tmp_path / "client.json"))
+    loaded = Client.load_from_json_file(str(tmp_path / "client.json"))
+    asked = [each.get_next_trials(max_trials=1)[5]["x"] for each in (client, loaded)]
+    assert asked[0] == asked[1] > 1.0
