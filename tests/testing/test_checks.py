@@ -257,17 +257,25 @@ def test_what_obeys_them_passes() -> None:
     assert min(len(each.held) for each in cases) > 6
 
 
-@pytest.mark.slow
-def test_a_model_is_asked_for_one_batch_dimension_unless_it_takes_more() -> None:
-    for options, most in (({}, 1), ({"batch_dims": 0}, 0), ({"batch_dims": 2}, 2)):
-        seen: list[int] = []
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        ({}, 1),
+        pytest.param({"batch_dims": 0}, 0, marks=pytest.mark.slow),
+        pytest.param({"batch_dims": 2}, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_model_is_asked_for_one_batch_dimension_unless_it_takes_more(
+    options: dict[str, int], most: int
+) -> None:
+    seen: list[int] = []
 
-        def build(data: Any, seen: list[int] = seen) -> SingleTaskGP:
-            seen.append(data.X.dim() - 2)
-            return SingleTaskGP(data.X, data.means)
+    def build(data: Any) -> SingleTaskGP:
+        seen.append(data.X.dim() - 2)
+        return SingleTaskGP(data.X, data.means)
 
-        check_model(build, **options)
-        assert max(seen) == most
+    check_model(build, **options)
+    assert max(seen) == most
 
 
 def test_a_law_is_skipped_by_name_with_a_reason() -> None:
