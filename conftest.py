@@ -38,6 +38,12 @@ def missing_extra(error: BaseException | None) -> str | None:
     return None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    r"""Says at once that `-m gpu` has nothing to run, which takes a minute to collect."""
+    if config.getoption("markexpr") == "gpu" and not torch.cuda.is_available():
+        raise pytest.UsageError("Expected a GPU for the tests marked `gpu`. Got none.")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,

@@ -29,7 +29,7 @@ INLINE = re.compile(
     r"`((?:[A-Z_]+=\S+ )*(?:python3? -m|botorch-risk|make|pip install|pytest)\s[^`]*)`"
 )
 STATE = re.compile(r"(cd \S+|[A-Z_]+=(\"[^\"]*\"|\S+)( [A-Z_]+=(\"[^\"]*\"|\S+))*)")  # of a shell
-INSTALLS = re.compile(r"\bpip install\b|-m (pip|venv|build)\b")
+INSTALLS = re.compile(r"\bpip install\b|-m (pip|venv|build)\b|make lock\b")
 NAMES = ("botorch-risk campaign", "botorch-risk run")  # of commands, in a text
 LONG = ("canary", "docs-serve", "release-check", "test-all", "tutorials", "two-trees")  # make -n
 SMALL = {  # what makes a command small

@@ -136,6 +136,7 @@ def under_uncertain_context(
         'under_uncertain_context'
     """
     _check_metric(metric)
+    check_counts(num_initial=num_initial)
     bounds = _bounds_of(contexts)
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
