@@ -17,6 +17,7 @@ import torch
 from ax.adapter.base import Adapter
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
+from ax.core.base_trial import BaseTrial
 from ax.core.generator_run import GeneratorRun
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -57,6 +58,13 @@ PRIVATE: dict[str, tuple[Any, str]] = {
     "_convert_experiment_data": (TorchAdapter, "contexts, counts of readings, stored decimals"),
     "_transform_observation_features": (TorchAdapter, "`best_arm` and the analyses"),
     "_search_space": (Adapter, "`best_arm` and the analyses"),
+    "_set_search_space": (Adapter, "the present search space"),
+    "_set_model_space": (Adapter, "the present search space"),
+    "_model_space": (Adapter, "the present search space"),
+    "_optimization_config": (Adapter, "the present objective and limits"),
+    "_data_loader_config": (Adapter, "the present search space"),
+    "_last_experiment_data": (TorchAdapter, "the present search space, contexts"),
+    "_get_candidate_metadata": (BaseTrial, "arms that are pending"),
     "_get_transformed_gen_args": (Adapter, "`best_arm` and the analyses"),
     "_get_transformed_model_gen_args": (TorchAdapter, "`best_arm` and the analyses"),
     "_nodes": (GenerationStrategy, "`best_arm`, `with_random_exploration`, the check of names"),
