@@ -53,9 +53,9 @@ class ObservedAdapter(TorchAdapter):
     `observed_contexts`, whether they have an outcome or not. Data of failed, abandoned and running
     trials do not count.
 
-    The objective, the limits and the search space are those of the experiment at each candidate,
-    and Ax's stores keep ten decimals of metrics, to which they are rounded here. So an adapter that
-    was fitted before and one of a loaded experiment agree; a warning says when the decimals matter.
+    Each candidate uses the present objective, limits and search space. Ax's stores keep ten
+    decimals of metrics, to which they are rounded here. So an adapter that was fitted before and
+    one of a loaded experiment agree; a warning says when the decimals matter.
 
     Example:
         >>> from botorch_risk.ax import RiskGenerators

@@ -23,7 +23,7 @@ STORED_DECIMALS = 10  # of outcomes, in Ax's JSON and SQL stores alike
 
 
 def settled_data(experiment: Experiment, data: Data | None = None) -> Data:
-    r"""The data of trials that have ended with data, without those of abandoned arms.
+    r"""The data of trials that have ended with data; abandoned arms do not count.
 
     Args:
         experiment: Of Ax.
