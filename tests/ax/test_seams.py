@@ -330,3 +330,11 @@ def test_the_present_search_space_counts(tmp_path: Path) -> None:
     loaded = Client.load_from_json_file(str(tmp_path / "client.json"))
     asked = [each.get_next_trials(max_trials=1)[5]["x"] for each in (client, loaded)]
     assert asked[0] == asked[1] > 1.0
+
+
+def test_data_that_are_attached_later_count() -> None:
+    client = trend()
+    index = tell(client, {"x": 0.95}, {"k": 0.95})
+    assert best_arm(client).parameters == {"x": 0.9}
+    client.attach_data(index, readings({"y": [5.0, 5.01]}))
+    assert best_arm(client).trial_index == index
