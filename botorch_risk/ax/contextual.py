@@ -19,6 +19,8 @@ from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust import Reduction, RobustModel
 
+MIN_SPREAD = 1e-150  # of outcomes, whose square is still a number
+
 
 class ObservedDataset(SupervisedDataset):
     r"""Outcomes of arms, with the number of readings behind each or the contexts that they met.
@@ -153,7 +155,7 @@ class ContextualRiskModel(RobustModel):
                 torch.cat([train_X, contexts], dim=-1),
                 train_Y,
                 train_Yvar,
-                outcome_transform=outcome_transform or Standardize(1),
+                outcome_transform=outcome_transform or Standardize(1, min_stdv=MIN_SPREAD),
                 input_transform=_of_both(input_transform, train_X.shape[-1], bounds),
             )
         density = KernelDensityEnvironment(

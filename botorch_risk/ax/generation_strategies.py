@@ -8,9 +8,7 @@ from typing import Any, get_args
 
 import torch
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.models.transforms.outcome import Standardize
 from botorch.utils.types import DEFAULT
 
 from botorch_risk.acquisition import (
@@ -23,7 +21,7 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_
 from botorch_risk.arguments import as_floating, check_counts, check_finite, check_positive
 from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
-from botorch_risk.ax.nodes import Constraints, after_sobol, generator_spec
+from botorch_risk.ax.nodes import Constraints, after_sobol, generator_spec, standardized
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.level_sets import RiskStraddle
 from botorch_risk.models import MeanVarianceGP
@@ -69,12 +67,11 @@ def risk_averse(
     """
     _check_metric(metric)
     as_nonnegative("risk_aversion", risk_aversion)
-    model = ModelConfig(
+    model = standardized(
+        "MeanVarianceGP",
         botorch_model_class=MeanVarianceGP,
         model_options=model_options or {},
         input_transform_classes=DEFAULT,
-        outcome_transform_classes=[Standardize],
-        name="MeanVarianceGP",
     )
     options = {"risk_aversion": risk_aversion, **(acquisition_options or {})}
     spec = generator_spec({metric: [model]}, acquisition, options, seed)
@@ -141,7 +138,8 @@ def under_uncertain_context(
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
     of_constraints = _constraint_option(constraint_risk_measure)
-    model = ModelConfig(
+    model = standardized(
+        "ContextualRiskModel",
         botorch_model_class=ContextualRiskModel,
         model_options={
             "context_bounds": bounds,
@@ -150,8 +148,6 @@ def under_uncertain_context(
             **(model_options or {}),
         },
         input_transform_classes=DEFAULT,
-        outcome_transform_classes=[Standardize],
-        name="ContextualRiskModel",
     )
     width = {"beta": 4.0} if issubclass(acquisition, RiskUpperConfidenceBound) else {}
     options = {**width, **(acquisition_options or {})}

@@ -31,6 +31,7 @@ from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms.outcome import Standardize
 
 from botorch_risk.arguments import check_counts, check_integers
+from botorch_risk.ax.contextual import MIN_SPREAD
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.ax.trials import present_config, settled_data
 
@@ -327,6 +328,21 @@ def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, 
         raise TypeError(f"Expected arguments of {acquisition.__name__}: {own}. Got {wrong}.")
 
 
+def standardized(name: str, **options: Any) -> ModelConfig:
+    r"""A model of standardised outcomes, in any unit: BoTorch's default leaves spreads below 1e-8.
+
+    Example:
+        >>> standardized("mine").name
+        'mine'
+    """
+    return ModelConfig(
+        outcome_transform_classes=[Standardize],
+        outcome_transform_options={"Standardize": {"min_stdv": MIN_SPREAD}},
+        name=name,
+        **options,
+    )
+
+
 def generator_spec(
     models: Mapping[str, list[ModelConfig]],
     acquisition: type[AcquisitionFunction],
@@ -337,7 +353,7 @@ def generator_spec(
 ) -> GeneratorSpec:
     r"""Our generator; metrics without a named model get the default, or Ax's own model."""
     check_options(acquisition, options)
-    default = default or ModelConfig(outcome_transform_classes=[Standardize], name="default")
+    default = default or standardized("default")
     return GeneratorSpec(
         RiskGenerators.RISK,
         generator_kwargs={
