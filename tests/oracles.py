@@ -137,7 +137,7 @@ def _noise_sites(
     of_noise: tuple[bytes, float],
     offset: float,
 ) -> tuple[np.ndarray, np.ndarray, float, tuple[np.ndarray, float]]:
-    r"""The sites of the arrays in these bytes, which laws compute once for each point.
+    r"""The sites of the arrays in these bytes; they are the same for every point of a test.
 
     The density is one Gaussian over every reading. Scoring with the trace formulas of its slope and
     of its Fisher information leads to the mode.

@@ -48,7 +48,7 @@ class BestArm:
 
 
 def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
-    r"""Recommend an arm that was measured by its risk, not by a lucky outcome.
+    r"""Recommend a measured arm by its risk, not by a lucky outcome.
 
     Ax's own best parameterization compares predicted means, or the observed ones if it mistrusts
     the model, and uses the model of the last candidate; `best_arm` uses the risk that the strategy
@@ -130,8 +130,7 @@ def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule
                 getattr(objective, side)(x).item() for side in ("lower", "mean", "upper")
             )
         feasible = None if found.feasible is None else bool(found.feasible)
-        best = BestArm(index, dict(arm.parameters), mean, lower, upper, feasible=feasible)
-        return row, best
+        return row, BestArm(index, dict(arm.parameters), mean, lower, upper, feasible=feasible)
 
     chosen, best = arm_of(range(len(arms)))
     others = [row for row, x in enumerate(X) if not torch.equal(x, X[chosen])]

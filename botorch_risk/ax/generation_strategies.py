@@ -133,7 +133,6 @@ def under_uncertain_context(
         'under_uncertain_context'
     """
     _check_metric(metric)
-    check_counts(num_initial=num_initial)
     bounds = _bounds_of(contexts)
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
@@ -167,7 +166,6 @@ def under_uncertain_context(
         seed,
         metrics=[metric],
         contexts=list(contexts),
-        num_with_contexts=-(-num_initial // 2),
         one_objective=True,
         constraints="absolute" if issubclass(acquisition, RiskUpperConfidenceBound) else "none",
     )

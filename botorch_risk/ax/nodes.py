@@ -286,14 +286,15 @@ def after_sobol(
     """
     check_counts(num_initial=num_initial)
     check_integers(seed=seed)
+    half = -(-num_initial // 2)
     sobol = GenerationNode(
         name="Sobol",
         generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})],
         transition_criteria=[
-            KnownNames(name, **known),
+            KnownNames(name, num_with_contexts=half, **known),
             MinTrials(threshold=num_initial, transition_to=name, use_all_trials_in_exp=True),
             MinTrials(
-                threshold=-(-num_initial // 2),
+                threshold=half,
                 transition_to=name,
                 only_in_statuses=[TrialStatus.COMPLETED],
                 use_all_trials_in_exp=True,

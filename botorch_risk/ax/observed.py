@@ -150,13 +150,13 @@ class ObservedAdapter(TorchAdapter):
         search_space_digest: SearchSpaceDigest | None,
     ) -> tuple[list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None]:
         stored = experiment_data.observation_data.round(STORED_DECIMALS)
+        as_stored(experiment_data.observation_data["mean"])  # warns of digits that are lost
         datasets, found, metadata = super()._convert_experiment_data(
             ExperimentData(experiment_data.arm_data, stored),
             outcomes,
             parameters,
             search_space_digest,
         )
-        as_stored(experiment_data.observation_data["mean"])
         known = self._training_data.observation_data["mean"].round(STORED_DECIMALS)
         beside = known.reindex(stored.index)
         observed = []

@@ -65,7 +65,7 @@ def measured_arms(experiment: Experiment) -> list[tuple[int, Arm]]:
         experiment: With an objective.
 
     Raises:
-        DataRequiredError: If there is none.
+        DataRequiredError: If no arm may be recommended.
 
     Example:
         >>> from ax.api.client import Client
@@ -141,7 +141,7 @@ def present_config(experiment: Experiment) -> OptimizationConfig:
     r"""The present objective and limits.
 
     Raises:
-        UserInputError: If there are none.
+        UserInputError: If the experiment has no objective.
     """
     config = experiment.optimization_config
     if config is None:
@@ -158,7 +158,7 @@ def single_objective(experiment: Experiment, user: str) -> tuple[str, float]:
 
     Raises:
         UnsupportedError: If the objective has several metrics.
-        UserInputError: If there is none.
+        UserInputError: If the experiment has no objective.
     """
     objective = present_config(experiment).objective
     if not objective.is_single_objective:

@@ -54,7 +54,7 @@ def meets(environment: EnvironmentCase, measure: RiskMeasureCase) -> bool:
 
 
 def marks_of(measure: RiskMeasureCase) -> list[pytest.MarkDecorator]:
-    r"""A program per decision is slow; the measure's own laws solve it in `make test`."""
+    r"""One program per decision is slow; tests of the measure itself solve some in `make test`."""
     return [pytest.mark.slow] if "mmd_ball" in measure.name else []
 
 

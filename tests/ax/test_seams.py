@@ -149,7 +149,7 @@ def test_nothing_to_recommend_says_so() -> None:
 
 
 def said(call: Callable[[], Any]) -> str:
-    r"""The warnings of a call, among those of Ax and others."""
+    r"""The warnings of BoTorch's classes that a call gives."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()

@@ -61,7 +61,7 @@ class RiskFrontierPlot(FittedAnalysis):
         self.rule: Rule = rule
 
     def _part(self, fitted: Fitted) -> Any:
-        measured_arms(fitted.experiment)  # of which there is one at least
+        measured_arms(fitted.experiment)  # refuses an experiment without one
         bound = confidence_bound(fitted.adapter)
         check_has_risk(bound)
         return bound
