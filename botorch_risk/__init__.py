@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         select_value,
     )
     from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+    from botorch_risk.engine import DomainPosterior
     from botorch_risk.environments import (
         DiscreteEnvironment,
         InputPerturbation,
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from botorch_risk.fit import PseudoDataMarginalLogLikelihood
     from botorch_risk.level_sets import ExpectedClassification
     from botorch_risk.models import MeanVarianceGP
-    from botorch_risk.posterior import DomainPosterior
     from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
     from botorch_risk.risk import (
         ConditionalValueAtRisk,
@@ -93,7 +93,7 @@ _FOLDERS = {
     "KernelDensityEnvironment": "environments",
     "PseudoDataMarginalLogLikelihood": "fit",
     "MeanVarianceGP": "models",
-    "DomainPosterior": "posterior",
+    "DomainPosterior": "engine",
     "ConditionalValueAtRisk": "risk",
     "MaximumMeanDiscrepancyBall": "risk",
     "TotalVariationBall": "risk",

@@ -5,13 +5,15 @@ predictions. GPyTorch detaches the caches of a conditioned model from its data, 
 and these gradients are wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import ModelList
 from botorch.settings import propagate_grads
+from gpytorch.models import ExactGP
 from gpytorch.settings import detach_test_caches
 from torch import Tensor
 from torch.nn import Parameter
@@ -32,6 +34,20 @@ def require_gradients(name: str) -> None:
         )
 
 
+def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Values at points that do not interact, and their gradients by autograd, both detached.
+
+    Args:
+        evaluate: Maps points to values, each of its own point.
+        X: The points.
+    """
+    X = X.detach().requires_grad_()
+    with torch.enable_grad():
+        values = evaluate(X)
+        (gradient,) = torch.autograd.grad(values.sum(), X)
+    return values.detach(), gradient
+
+
 def conditioning_on(*data: Tensor) -> AbstractContextManager[Any]:
     r"""A context in which a conditioned model stays differentiable in its new data.
 
@@ -41,6 +57,15 @@ def conditioning_on(*data: Tensor) -> AbstractContextManager[Any]:
     if any(each.requires_grad for each in data):
         return detach_test_caches(False)
     return nullcontext()
+
+
+def condition(model: Any, X: Tensor, Y: Tensor, **options: Any) -> Any:
+    r"""Condition a model, or a list of models, whether or not it has predicted before."""
+    for part in model.models if isinstance(model, ModelList) else [model]:
+        if isinstance(part, ExactGP) and (part.training or part.prediction_strategy is None):
+            part.posterior(X[..., :1, :])  # GPyTorch conditions only a model that has predicted
+    with conditioning_on(X, Y):
+        return model.condition_on_observations(X=X, Y=Y, **options)
 
 
 def predicting_with(model: Any) -> AbstractContextManager[Any]:

@@ -21,10 +21,10 @@ from botorch.models.model import ModelList
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.engine.optim.discrete_columns import Values
+from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
 from botorch_risk.models.outcomes import ModelOfRisks
-from botorch_risk.optim.discrete_columns import Values
-from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.posterior.t_batch import check_points
+from botorch_risk.points import check_points
 
 Rule = Literal[
     "lower_confidence_bound",

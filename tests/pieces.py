@@ -22,12 +22,16 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
 )
+from botorch_risk.engine import (
+    DomainPosterior,
+    MarginalPredictor,
+    fit_exact_gp,
+    optimize_acqf_replicates,
+)
 from botorch_risk.environments import DiscreteEnvironment, KernelDensityEnvironment
-from botorch_risk.fit import PseudoDataMarginalLogLikelihood, fit_exact_gp
+from botorch_risk.fit import PseudoDataMarginalLogLikelihood
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.optim import optimize_acqf_replicates
-from botorch_risk.posterior import DomainPosterior, MarginalPredictor
 from botorch_risk.recommend import recommend
 from botorch_risk.repeats import repeat_advice
 from botorch_risk.risk import (

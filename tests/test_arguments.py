@@ -24,7 +24,7 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.ax import readings
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
-from botorch_risk.faster import gen_candidates_quasi_newton
+from botorch_risk.engine import gen_candidates_quasi_newton
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.risk import Expectation, WorstCase

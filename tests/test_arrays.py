@@ -25,12 +25,12 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.arguments import as_floating, as_tensor, check_finite, check_positive
 from botorch_risk.constraints import NoiseDeviationBound
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.environments import (
     DiscreteEnvironment,
     IndependentEnvironment,
     KernelDensityEnvironment,
 )
-from botorch_risk.fit import fit_exact_gp
 from botorch_risk.level_sets import ExpectedClassification, RiskStraddle
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.recommend import recommend, recommend_everywhere
@@ -63,7 +63,7 @@ MADE_BY_OTHERS = {
     "ax.ContextualRiskModel": "Ax builds it",
     "strategies.History": "a state, which a strategy makes",
 }
-SLOW = ("optim.maximize_value_at_risk",)
+SLOW = ("acquisition.maximize_value_at_risk",)
 REFUSALS = (TypeError, ValueError, BotorchError, UncertifiedWorstCaseError)
 
 

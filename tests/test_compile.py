@@ -13,9 +13,8 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.engine import Hyperparameters, MarginalPredictor, log_marginal_likelihood
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.fit import Hyperparameters, log_marginal_likelihood
-from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure, ValueAtRisk
 from tests.risk.cases import RISK_MEASURES, RiskMeasureCase
 

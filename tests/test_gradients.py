@@ -13,9 +13,10 @@ from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.engine import FastMarginals
+from botorch_risk.engine.posterior.marginals import has_closed_form
 from botorch_risk.gradients import require_gradients
-from botorch_risk.models import FastMarginals, MeanVarianceGP
-from botorch_risk.posterior.marginals import has_closed_form
+from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import robust
 from tests.acquisition.botorch_checks import noisy

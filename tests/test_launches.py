@@ -16,9 +16,8 @@ from torch import Tensor
 
 from botorch_risk import strategies
 from botorch_risk.acquisition import gp_ucb
+from botorch_risk.engine import fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.fit import fit_exact_gp
-from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import robust
 from tests.second_device import SIM, Count, counted, only_without_gpu

@@ -14,17 +14,15 @@ MODULES = sorted([*PLUGIN.rglob("*.py"), *BENCH.rglob("*.py")])
 # From the ground up: a file imports only from its own floor and from those before it.
 WINGS = "robust constraints repeats level_sets stopping faster diagnostics tables testing"
 FLOORS = (
-    "arguments chunks extras gradients matrices plot_style printed projected_bfgs recorded seeding "
-    "steady",
+    "arguments chunks extras gradients matrices plot_style points printed seeding steady",
+    "engine",
     "risk",
     "environments",
-    "posterior",
     "test_functions",
     "fit",
     "models",
     "bandits",
     "acquisition",
-    "optim",
     "recommend",
     WINGS,
     "strategies",

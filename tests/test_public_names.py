@@ -13,9 +13,9 @@ from botorch_risk.risk.measures import RiskMeasure
 from botorch_risk.strategies.method import Method
 from tests.acquisition.cases import ACQUISITIONS
 from tests.defaults import modules
+from tests.engine.posterior.cases import POSTERIORS
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.models.cases import MODELS
-from tests.posterior.cases import POSTERIORS
 from tests.public_objects import public_objects
 from tests.risk.cases import RISK_MEASURES
 from tests.strategies.cases import STRATEGIES

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend, recommend_everywhere

@@ -231,7 +231,7 @@ VALUES: dict[str, Values] = {
 # contexts with descriptors.
 WITHOUT = {
     "constraints.safe_candidate",
-    "optim.optimize_acqf_replicates",
+    "engine.optimize_acqf_replicates",
     "robust.Reduction",
     "strategies.EnvironmentSpace",
     "strategies.TableSearch",

@@ -4,7 +4,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import InputDataError
 
-from botorch_risk.posterior import MarginalPredictor
+from botorch_risk.engine import MarginalPredictor
 from botorch_risk.risk import Expectation, ValueAtRisk
 from botorch_risk.steady import is_known, may_look, once, remember, steady
 from tests.second_device import SIM, counted, only_without_gpu

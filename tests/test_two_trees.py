@@ -47,7 +47,9 @@ def test_missing_decisions_agree_only_with_missing_ones() -> None:
 def test_the_state_has_to_lead_to_the_same_decision() -> None:
     asked = decision(0.3, 40.0, 1.0)
     played = Played(RANGES, [], [asked], [], {})
-    assert compare(played, asked, played) == ([], 0, "loaded")
+    assert compare(played, asked, played) == ([], 0, "loaded", True)
+    nearly = played._replace(asked=[decision(0.3 + 1e-9, 40.0, 1.0)])
+    assert compare(nearly, asked, played) == ([], 0, "loaded", False)
     assert compare(played, decision(0.9, 40.0, 2.0), played).differences
     assert compare(played, "another format", played).state == "refused: another format"
 

@@ -37,6 +37,7 @@ SAME_POINT, SAME_VALUE = 1e-6, 1e-9
 # Maximisers of acquisition functions, by the module that defines them.
 MAXIMISERS = {
     "botorch_risk.optim": ("optimize_acqf_replicates",),
+    "botorch_risk.engine": ("optimize_acqf_replicates",),
     "botorch.optim": ("optimize_acqf", "optimize_acqf_mixed_alternating"),
 }
 
@@ -240,28 +241,36 @@ def difference(found: Decision, expected: Decision, ranges: Tensor) -> str:
     return f"seeds {replicates} differ, by up to {distance:.1e}"
 
 
+def is_exact(found: Decision, expected: Decision) -> bool:
+    r"""Whether two decisions agree to the last bit."""
+    return torch.equal(found.chosen.nan_to_num(torch.inf), expected.chosen.nan_to_num(torch.inf))
+
+
 class Verdict(NamedTuple):
     differences: list[str]
     ties: int
     state: str
+    exact: bool = False
 
 
 def compare(found: Played, following: Decision | str, expected: Played) -> Verdict:
-    differences, ties = [], 0
+    differences, ties, exact = [], 0, True
     for name in ("asked", "reported"):
         pairs = zip(getattr(found, name), getattr(expected, name), strict=True)
         for index, (now, then) in enumerate(pairs):
             said = difference(now, then, expected.ranges)
+            exact &= is_exact(now, then)
             if said == "tie":
                 ties += 1
             elif said:
                 differences.append(f"{name} in round {index}: {said}")
     if isinstance(following, str):
-        return Verdict(differences, ties, f"refused: {following[:80]}")
+        return Verdict(differences, ties, f"refused: {following[:80]}", exact)
     said = difference(following, expected.asked[-1], expected.ranges)
     if said not in ("", "tie"):
         differences.append(f"asked after loading the state: {said}")
-    return Verdict(differences, ties, "loaded")
+    exact &= is_exact(following, expected.asked[-1])
+    return Verdict(differences, ties, "loaded", exact)
 
 
 def run_in(tree: Path, file: Path, options: Sequence[str]) -> None:
@@ -295,7 +304,7 @@ def compare_trees(before: Path, after: Path, only: Sequence[str], rounds: int) -
         run_in(after, second, [*options, "--known", str(first)])
         expected = loaded(first)
         found = torch.load(second, weights_only=True) if second.exists() else {}
-    agree, total = True, 0
+    agree, total, exact = True, 0, 0
     for name, then in expected.items():
         now = found.get(name, "has no case any more")
         if isinstance(then, str) or isinstance(now, str):
@@ -309,12 +318,14 @@ def compare_trees(before: Path, after: Path, only: Sequence[str], rounds: int) -
             verdict = compare(as_played(played), following, then)
         agree &= not verdict.differences
         total += bool(verdict.differences)
+        exact += verdict.exact
         said = "differs" if verdict.differences else "agrees"
         ties = f", {verdict.ties} ties" if verdict.ties else ""
-        print(f"{said:8} {name}{ties}; state {verdict.state}")
+        bits = ", to the last bit" if verdict.exact else ""
+        print(f"{said:8} {name}{bits}{ties}; state {verdict.state}")
         for line in verdict.differences[:3]:
             print(f"           {line}")
-    print(f"{len(expected) - total} of {len(expected)} agree")
+    print(f"{len(expected) - total} of {len(expected)} agree, {exact} to the last bit")
     if unknown := sorted(set(only) - set(expected)):
         print(f"Expected cases of the code before. Got {', '.join(unknown)}.")
     return agree and bool(expected) and not unknown

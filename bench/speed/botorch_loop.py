@@ -25,8 +25,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Generator, Tensor
 
 from bench.speed.timing import environment, interleaved
-from botorch_risk.faster import fit_gpytorch_mll_closed_form, gen_candidates_quasi_newton
-from botorch_risk.models import FastMarginals
+from botorch_risk.engine import FastMarginals, gen_candidates_quasi_newton
+from botorch_risk.faster import fit_gpytorch_mll_closed_form
 
 SIZES = ((40, 2), (40, 6), (200, 2), (200, 6), (1000, 6))
 

@@ -30,13 +30,12 @@ from bench.speed.robust_acquisition import ways as ways_of_risk
 from bench.speed.timing import environment, interleaved
 from botorch_risk import strategies
 from botorch_risk.acquisition import gp_ucb
+from botorch_risk.engine import fit_exact_gp, gen_candidates_quasi_newton
+from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine.optim.pointwise import PointwiseEvaluator
+from botorch_risk.engine.recorded import RECORDERS, Recorded
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.faster import gen_candidates_quasi_newton
-from botorch_risk.fit import fit_exact_gp
-from botorch_risk.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.fit.parameters import read_exact_gp
-from botorch_risk.optim.pointwise import PointwiseEvaluator
-from botorch_risk.recorded import RECORDERS, Recorded
 from botorch_risk.steady import steady
 
 NUM_INITIAL, ROUNDS, NUM_REPEATS = 14, 4, 5

@@ -27,7 +27,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Generator, Tensor
 
 from bench.speed.timing import environment
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 
 DIMENSIONS = (1, 2, 3, 4, 6, 8, 10)
 SIZES = (10, 20, 40, 80, 150, 300)

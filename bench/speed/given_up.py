@@ -18,9 +18,9 @@ from botorch_risk_bench.experiments.registry import get_experiment
 from numpy import ndarray
 
 from bench.speed.timing import environment
-from botorch_risk.optim import ascent
-from botorch_risk.projected_bfgs import minimize_rows
-from botorch_risk.projected_bfgs.minima import Minima
+from botorch_risk.engine.optim import ascent
+from botorch_risk.engine.projected_bfgs import minimize_rows
+from botorch_risk.engine.projected_bfgs.minima import Minima
 
 # Problem, strategy, seeds, rounds.
 LOOPS = (

@@ -27,10 +27,11 @@ from torch import Generator, Tensor
 from bench.speed import fit_quality
 from bench.speed.fit_quality import MODELS, build, fit_botorch, objective
 from bench.speed.timing import environment, interleaved
-from botorch_risk.fit import fewer_points, fit_exact_gp, large_matrices
-from botorch_risk.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.fit.parameters import read_exact_gp
-from botorch_risk.posterior.kernels import correlation
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.engine.fit import fewer_points, large_matrices
+from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine.posterior.kernels import correlation
 from botorch_risk.steady import steady
 
 KINDS = (

@@ -35,7 +35,8 @@ from botorch_risk_bench import problems
 from torch import Tensor
 
 from bench.speed.fit_quality import build, objective
-from botorch_risk.fit import fewer_points, fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.engine.fit import fewer_points
 
 MODELS = ("rbf", "scaled matern")
 COLUMNS = ("table", "n", "d", "model", "ours", "best of eight", "gap", "seconds", "evaluations")

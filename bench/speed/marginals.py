@@ -23,7 +23,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from bench.speed.timing import environment, interleaved
-from botorch_risk.posterior import MarginalPredictor
+from botorch_risk.engine import MarginalPredictor
 
 DIMENSION = 3
 KERNELS = {

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from bench.speed.timing import environment, interleaved
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.models import one_hot_inputs
-from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import Box
 from botorch_risk.test_functions import MixedNewsvendor

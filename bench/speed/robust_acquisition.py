@@ -26,8 +26,8 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from bench.speed.timing import environment, interleaved
+from botorch_risk.engine import gen_candidates_quasi_newton
 from botorch_risk.environments import ContinuousEnvironment, DiscreteEnvironment
-from botorch_risk.faster import gen_candidates_quasi_newton
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
 from botorch_risk.robust import robust
 

@@ -29,7 +29,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
     top_candidates,
 )
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 
 NOISE, LENGTHSCALE = 1e-3, 0.1
 

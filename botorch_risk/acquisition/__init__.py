@@ -8,6 +8,7 @@ from .joint_risk_ucb import JointRiskUpperConfidenceBound
 from .knowledge_gradient import LogRiskKnowledgeGradient, decisions_to_compare
 from .lacing import certified_regret, covering_mask, lacing_mask, select_lacing_value
 from .level_set import Straddle
+from .lnso import maximize_value_at_risk
 from .mean_variance import (
     MeanVarianceObjective,
     NoisePosteriorStandardDeviation,
@@ -27,7 +28,7 @@ from .named import (
     stable_opt,
     v_ucb,
 )
-from .pointwise import PointwiseAcquisition, PointwiseAcquisitionFunction
+from .pointwise import PointwiseAcquisitionFunction
 from .risk_ucb import RiskUpperConfidenceBound
 from .select_value import select_value
 from .truncated_variance import (
@@ -69,7 +70,6 @@ __all__ = [
     "MeanVarianceObjective",
     "NoiseLevels",
     "NoisePosteriorStandardDeviation",
-    "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
     "PracticalWidth",
     "RelativeLevelSet",
@@ -97,6 +97,7 @@ __all__ = [
     "information_of_readings",
     "lacing_mask",
     "learnt_context_beta",
+    "maximize_value_at_risk",
     "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
     "random_exploration_beta",

@@ -18,20 +18,24 @@ from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.arguments import as_floating, check_even, check_flags, check_rows
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
+from botorch_risk.engine.posterior.joint_moments import (
+    conditioned_process,
+    covariance_within,
+    noise_of_a_reading,
+)
+from botorch_risk.engine.posterior.marginals import MarginalPredictor, has_closed_form
+from botorch_risk.engine.posterior.process import (
+    ConditionedPoints,
+    ConditionedProcess,
+    PriorProcess,
+)
+from botorch_risk.engine.posterior.product import ProductMarginals
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at, inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
-from botorch_risk.posterior.joint_moments import (
-    conditioned_process,
-    covariance_within,
-    noise_of_a_reading,
-)
-from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
-from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
-from botorch_risk.posterior.product import ProductMarginals
-from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths, keeps_apart
+from botorch_risk.points import as_points, check_made_inputs, input_widths, keeps_apart
 from botorch_risk.risk import RiskMeasure
 
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.

@@ -8,7 +8,7 @@ from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standa
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_even
-from botorch_risk.posterior.t_batch import as_points, checked_points
+from botorch_risk.points import as_points, checked_points
 
 
 @construct_from_own_arguments

@@ -10,9 +10,9 @@ from torch import Tensor
 from botorch_risk.acquisition.pointwise import per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.environments.environment import inputs_at
-from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.posterior.t_batch import as_points
+from botorch_risk.points import as_points
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -251,7 +251,7 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.optim import optimize_acqf_replicates
+        >>> from botorch_risk.engine import optimize_acqf_replicates
         >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
         >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])

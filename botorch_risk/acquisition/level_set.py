@@ -12,10 +12,10 @@ from botorch_risk.acquisition.pointwise import (
     register_buffers,
     register_weights,
 )
+from botorch_risk.engine.posterior.marginals import MarginalPredictor, Marginals
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.training_data import warn_if_unfitted
-from botorch_risk.posterior.marginals import MarginalPredictor, Marginals
-from botorch_risk.posterior.t_batch import as_points
+from botorch_risk.points import as_points
 
 
 def straddle(

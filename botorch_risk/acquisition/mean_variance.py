@@ -25,11 +25,11 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.arguments import check_integers
+from botorch_risk.engine.posterior.joint_bounds import JointBounds
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise, variances_in_sequence
-from botorch_risk.posterior.joint_bounds import JointBounds
-from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.posterior.t_batch import as_points, check_points
+from botorch_risk.points import as_points, check_points
 
 
 class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):

@@ -38,7 +38,7 @@ from botorch_risk.environments import (
     regular_grid,
 )
 from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
-from botorch_risk.posterior.t_batch import input_widths, original_inputs
+from botorch_risk.points import input_widths, original_inputs
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,

@@ -2,7 +2,7 @@ r"""Acquisition functions of one point at a time, and the base of all of ours.""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,44 +14,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.arguments import as_floating, check_nonnegative, check_rows
-from botorch_risk.posterior.t_batch import TBatch, as_points, check_points
+from botorch_risk.gradients import differentiated
+from botorch_risk.points import TBatch, as_points, check_points
 from botorch_risk.steady import sent
-
-
-@runtime_checkable
-class PointwiseAcquisition(Protocol):
-    r"""An acquisition function that values many points that do not interact at once.
-
-    Ordinary acquisition functions value `m` points as `m x batch_shape x 1 x d`, which repeats the
-    model's training data `m` times. With this shape it is not repeated.
-
-    `optimize_acqf_replicates` differentiates it by autograd, or asks its `value_and_gradient(X)`,
-    if it has one, for values `batch_shape x m` and gradients `batch_shape x m x d`.
-
-    Example:
-        >>> from botorch_risk.optim import optimize_acqf_replicates
-        >>> class Height:
-        ...     def evaluate(self, X):
-        ...         return -((X - 0.3) ** 2).sum(dim=-1)
-        >>> bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-        >>> X, value = optimize_acqf_replicates(
-        ...     Height(), bounds, seeds=[0, 1], num_restarts=2, raw_samples=8
-        ... )
-        >>> X.round(decimals=3).squeeze(-2)
-        tensor([[0.3000, 0.3000],
-                [0.3000, 0.3000]], dtype=torch.float64)
-    """
-
-    def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value of each point by itself.
-
-        Args:
-            X: Points, `batch_shape x m x d`, with the `batch_shape` of the model.
-
-        Returns:
-            Values, `batch_shape x m`.
-        """
-        ...
 
 
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
@@ -186,20 +151,6 @@ def checked_pending(X_pending: Tensor | None, model: Model) -> Tensor | None:
 
 def _follow_the_state(acquisition: Any, incompatible_keys: Any) -> None:
     acquisition._follow_the_state()  # a function, so that a copy by pickle calls its own
-
-
-def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Values at points that do not interact, and their gradients by autograd, both detached.
-
-    Args:
-        evaluate: Maps points to values, each of its own point.
-        X: The points.
-    """
-    X = X.detach().requires_grad_()
-    with torch.enable_grad():
-        values = evaluate(X)
-        (gradient,) = torch.autograd.grad(values.sum(), X)
-    return values.detach(), gradient
 
 
 def keep_unregistered(module: Module, name: str, value: Any) -> None:

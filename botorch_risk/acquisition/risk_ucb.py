@@ -20,22 +20,16 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
+from botorch_risk.engine.posterior.joint_bounds import JointBounds
+from botorch_risk.engine.posterior.joint_moments import JointPredictor
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine.posterior.product import ProductMarginals
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at, inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
-from botorch_risk.posterior.joint_bounds import JointBounds
-from botorch_risk.posterior.joint_moments import JointPredictor
-from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.posterior.product import ProductMarginals
-from botorch_risk.posterior.t_batch import (
-    TBatch,
-    as_points,
-    check_made_inputs,
-    input_widths,
-    joint_shape,
-)
+from botorch_risk.points import TBatch, as_points, check_made_inputs, input_widths, joint_shape
 from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
 from botorch_risk.risk.measures import Optimism
 from botorch_risk.steady import moved

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.arguments import check_even, check_rows
+from botorch_risk.engine.posterior.joint_moments import joint_moments
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced, single_outcome, spread_of
-from botorch_risk.posterior.joint_moments import joint_moments
-from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths
+from botorch_risk.points import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
 

@@ -18,11 +18,11 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.arguments import check_flags, check_probability
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.outcomes import spread_of
-from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.posterior.t_batch import as_points
+from botorch_risk.points import as_points
 
 
 class NoiseQuantileModel(Model):

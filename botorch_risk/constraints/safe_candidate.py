@@ -15,8 +15,8 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.constraints.constrained_bound import SIDES, ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.noise_quantile import NoiseDeviationBound, NoiseQuantileBound
-from botorch_risk.posterior.joint_moments import conditioned_process
-from botorch_risk.posterior.marginals import has_closed_form
+from botorch_risk.engine.posterior.joint_moments import conditioned_process
+from botorch_risk.engine.posterior.marginals import has_closed_form
 
 
 @torch.no_grad()

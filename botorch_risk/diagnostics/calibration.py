@@ -9,8 +9,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_probability
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.seeding import as_seeds, generators
 
 

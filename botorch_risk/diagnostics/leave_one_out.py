@@ -15,7 +15,7 @@ from numpy import ndarray
 from scipy.stats import binom, chi2, norm, spearmanr
 from torch import Tensor
 
-from botorch_risk.models.fast_marginals import FastMarginals
+from botorch_risk.engine.posterior.fast_marginals import FastMarginals
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 
@@ -74,7 +74,7 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
             linear.
 
     Example:
-        >>> from botorch_risk.fit import fit_exact_gp
+        >>> from botorch_risk.engine import fit_exact_gp
         >>> X = torch.rand(12, 1, dtype=torch.double)
         >>> model = SingleTaskGP(X, (6 * X).sin())
         >>> fitted = fit_exact_gp(model)

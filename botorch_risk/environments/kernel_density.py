@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_rows
+from botorch_risk.engine.projected_bfgs import minimize_rows
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import (
@@ -24,7 +25,6 @@ from botorch_risk.environments.uniforms import (
     seeded_uniforms,
     tensor_grid,
 )
-from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.seeding import as_seeds
 
 Rule = Literal["sobol", "monte_carlo", "quadrature"]

@@ -15,9 +15,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_flags, check_nonnegative
-from botorch_risk.fit.exact_gp import fit_exact_gp
-from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
-from botorch_risk.fit.results import FitResult, FitStatus, Optimum
+from botorch_risk.engine.fit.exact_gp import fit_exact_gp
+from botorch_risk.engine.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
+from botorch_risk.engine.fit.results import FitResult, FitStatus, Optimum
 
 # How many models a `WarmStartedFit` remembers, and how much standardised targets may differ.
 MEMORY, SAME = 32, 1e-7

@@ -52,12 +52,12 @@ from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_flags
-from botorch_risk.fit.exact_gp import fit_exact_gp, fit_loss
-from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs, read_exact_gp
+from botorch_risk.engine.fit.exact_gp import fit_exact_gp, fit_loss
+from botorch_risk.engine.fit.parameters import ExactGPParts, kernel_inputs, read_exact_gp
+from botorch_risk.engine.fit.results import FitResult, Optimum
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
-from botorch_risk.fit.results import FitResult, Optimum
 from botorch_risk.gradients import require_gradients
-from botorch_risk.posterior.t_batch import original_inputs
+from botorch_risk.points import original_inputs
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than for ordinary data.

@@ -7,12 +7,12 @@ from torch import Tensor
 from botorch_risk.acquisition.expected_risk import sampled_risks, sobol_normal_numbers
 from botorch_risk.arguments import check_counts, check_rows
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine.posterior.joint_moments import JointPredictor
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
-from botorch_risk.posterior.joint_moments import JointPredictor
-from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths
+from botorch_risk.points import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
 # Joint samples and covariances over W, all decisions counted, held at once.

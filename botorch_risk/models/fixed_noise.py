@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
-from botorch.models.model import ModelList
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
@@ -16,13 +15,10 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.likelihoods.noise_models import Noise
 from gpytorch.means import ConstantMean, Mean
-from gpytorch.models import ExactGP
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator, LinearOperator
 from torch import Tensor
-
-from botorch_risk.gradients import conditioning_on
 
 _NOISE_KEY = "likelihood.noise_covar.noise"
 
@@ -183,15 +179,6 @@ def load_noise(model: Any, state_dict: Mapping[str, Any]) -> bool:
     if fits:
         model.likelihood.noise_covar.noise = saved.clone()
     return bool(fits)
-
-
-def condition(model: Any, X: Tensor, Y: Tensor, **options: Any) -> Any:
-    r"""Condition a model, or a list of models, whether or not it has predicted before."""
-    for part in model.models if isinstance(model, ModelList) else [model]:
-        if isinstance(part, ExactGP) and (part.training or part.prediction_strategy is None):
-            part.posterior(X[..., :1, :])  # GPyTorch conditions only a model that has predicted
-    with conditioning_on(X, Y):
-        return model.condition_on_observations(X=X, Y=Y, **options)
 
 
 def is_one_to_many(model: Any) -> bool:

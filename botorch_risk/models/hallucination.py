@@ -7,9 +7,9 @@ from botorch.models.model import Model, ModelList
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_risk.models.fixed_noise import condition
+from botorch_risk.gradients import condition
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.posterior.t_batch import check_points
+from botorch_risk.points import check_points
 
 
 def condition_on_mean(model: Model, X: Tensor) -> Model:

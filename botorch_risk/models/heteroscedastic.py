@@ -28,7 +28,8 @@ from gpytorch.models import GP
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_arguments, check_nonnegative
-from botorch_risk.gradients import predicting_with
+from botorch_risk.engine.posterior.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.gradients import condition, predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
 from botorch_risk.models.learnt_noise import LearntNoise, default_evidence
@@ -38,8 +39,7 @@ from botorch_risk.models.repeats import RepeatedOutcomes, check_finite
 from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
 from botorch_risk.models.wrong_readings import without_wrong_readings
-from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
-from botorch_risk.posterior.t_batch import checked_points
+from botorch_risk.points import checked_points
 
 
 def _of_mean_process(name: str) -> Any:
@@ -434,7 +434,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         if variances is not None:
             process = self.noise.conditioned(X, counts.expand_as(variances), variances)
         noise = fixed_noise.raised(noise)
-        mean_model = fixed_noise.condition(self.mean_model, X, Y.to(X), noise=noise, **kwargs)
+        mean_model = condition(self.mean_model, X, Y.to(X), noise=noise, **kwargs)
         return self._with_processes(mean_model, process)
 
     def condition_on_pending(self, X: Tensor, num_repeats: int | Tensor | None = None) -> Self:

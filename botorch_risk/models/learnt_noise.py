@@ -16,21 +16,22 @@ from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.fit.laplace_evidence import (
+from botorch_risk.engine.fit.results import FitResult
+from botorch_risk.engine.posterior.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.gradients import condition
+from botorch_risk.models import fixed_noise
+from botorch_risk.models.laplace_evidence import (
     Mode,
     Readings,
     find_mode,
     pull_of_sites,
     sites_of_spread,
 )
-from botorch_risk.fit.mean_and_noise import ReadingStatistics, fit_mean_and_noise
-from botorch_risk.fit.results import FitResult
-from botorch_risk.models import fixed_noise
+from botorch_risk.models.mean_and_noise import ReadingStatistics, fit_mean_and_noise
 from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.variance_links import TYPICAL_LOG_LEVEL, LevelScale
-from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 
 # How often both processes are fitted again, one after the other, if not both at once.
 NUM_ALTERNATIONS = 1
@@ -274,7 +275,7 @@ class LearntNoise(NoiseProcess):
         options = (
             {} if noise is None else {"noise": fixed_noise.transform_variance(self.model, noise)}
         )
-        model = fixed_noise.condition(self.model, X, targets, **options)
+        model = condition(self.model, X, targets, **options)
         process = LearntNoise(
             model,
             self.sampling,

@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.arguments import check_positive
-from botorch_risk.fit.parameters import NotInClosedFormError
-from botorch_risk.fit.results import FitResult
+from botorch_risk.engine.fit.parameters import NotInClosedFormError
+from botorch_risk.engine.fit.results import FitResult
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.models.fixed_noise import is_one_to_many
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe_first
-from botorch_risk.posterior.marginals import MarginalPredictor
 
 
 @dataclass(frozen=True)

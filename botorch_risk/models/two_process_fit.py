@@ -13,10 +13,10 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.fit.exact_gp import fit_exact_gp, fit_with_loss_like
-from botorch_risk.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.fit.parameters import NotInClosedFormError, natural_rows, read_exact_gp
-from botorch_risk.fit.results import FitResult
+from botorch_risk.engine.fit.exact_gp import fit_exact_gp, fit_with_loss_like
+from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.engine.fit.parameters import NotInClosedFormError, natural_rows, read_exact_gp
+from botorch_risk.engine.fit.results import FitResult
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes, describe
 

@@ -16,12 +16,12 @@ from botorch_risk.acquisition.pointwise import (
     map_replicates,
 )
 from botorch_risk.arguments import check_counts, check_positive
+from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
+from botorch_risk.engine.posterior.domain_arguments import check_model
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.variance_links import LogLink
-from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.posterior.domain_arguments import check_model
-from botorch_risk.posterior.t_batch import as_points
+from botorch_risk.points import as_points
 from botorch_risk.repeats.rank_one_gain import RankOneGain
 
 

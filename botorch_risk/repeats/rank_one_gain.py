@@ -12,8 +12,12 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_gain import log_standard_improvement
-from botorch_risk.posterior.marginals import Marginals
-from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
+from botorch_risk.engine.posterior.marginals import Marginals
+from botorch_risk.engine.posterior.process import (
+    ConditionedPoints,
+    ConditionedProcess,
+    PriorProcess,
+)
 
 
 def log_expected_improvement(moments: Marginals, best: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.arguments import as_tensor, check_counts
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.posterior.t_batch import as_points
+from botorch_risk.points import as_points
 
 
 class RepeatAdvice(NamedTuple):

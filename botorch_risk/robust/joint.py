@@ -26,10 +26,10 @@ from botorch.sampling.normal import IIDNormalSampler, NormalMCSampler, SobolQMCN
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from botorch_risk.posterior.cache import is_same_tensor
-from botorch_risk.posterior.joint_moments import jitter_of, safe_root
-from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
-from botorch_risk.posterior.process import ConditionedProcess, Points, PriorProcess
+from botorch_risk.engine.posterior.cache import is_same_tensor
+from botorch_risk.engine.posterior.joint_moments import jitter_of, safe_root
+from botorch_risk.engine.posterior.marginals import MarginalPredictor, has_closed_form
+from botorch_risk.engine.posterior.process import ConditionedProcess, Points, PriorProcess
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,15 @@ from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw
 from torch import Tensor
 
 from botorch_risk.arguments import check_numbers
-from botorch_risk.gradients import conditioning_on, predicting_with
-from botorch_risk.models.fixed_noise import condition
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.gradients import condition, conditioning_on, predicting_with
 from botorch_risk.models.outcomes import (
     ModelOfRisks,
     check_outcomes,
     refuse_reduced,
     single_outcome,
 )
-from botorch_risk.posterior.marginals import MarginalPredictor
-from botorch_risk.posterior.t_batch import as_points, input_widths
+from botorch_risk.points import as_points, input_widths
 from botorch_risk.robust.joint import JointProcess
 from botorch_risk.robust.risk_posterior import (
     Reduction,

@@ -12,10 +12,10 @@ from botorch_risk.acquisition.select_value import select_value
 from botorch_risk.arguments import check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.outcomes import single_outcome, spread_of
-from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.strategies.environment_risk import Chooser, Turn
 
 ChooseValue = Callable[[Turn, Tensor], Tensor]

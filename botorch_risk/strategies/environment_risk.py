@@ -13,14 +13,14 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.engine import PointwiseAcquisition
+from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp
-from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_everywhere
 from botorch_risk.seeding import derive_seed
 from botorch_risk.stopping import regret_samples

@@ -11,11 +11,11 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.arguments import check_counts, check_fields, check_integers
-from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.posterior.domain import DomainPosterior
-from botorch_risk.posterior.domain_arguments import check_domain
+from botorch_risk.engine import PointwiseAcquisition
+from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
+from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.space import (
     as_columns,

@@ -8,8 +8,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.engine.posterior.joint_moments import joint_moments
 from botorch_risk.level_sets import risk_samples
-from botorch_risk.posterior.joint_moments import joint_moments
 
 # The squared width of a nominal 95 % interval, `mean -+ 1.96 sigma`.
 INTERVAL_BETA = 1.96**2

@@ -12,11 +12,11 @@ from botorch.models import ModelListGP
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import NoiseConstraint, NoisyChanceConstraint
 from botorch_risk.constraints.safe_candidate import safe_candidate
+from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.recommend import recommend
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.method import Method, View, rows_at

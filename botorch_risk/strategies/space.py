@@ -17,7 +17,6 @@ from botorch.optim import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.arguments import (
     as_floating,
     check_arguments,
@@ -25,8 +24,9 @@ from botorch_risk.arguments import (
     check_counts,
     check_fields,
 )
+from botorch_risk.engine import PointwiseAcquisition
+from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
 from botorch_risk.models.standardized_gp import one_hot_inputs
-from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
 
 

@@ -24,9 +24,9 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
+from botorch_risk.engine.posterior.domain import DomainPosterior
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.finite_domain import FiniteDomain, PosteriorMean, maximize_between
 from botorch_risk.strategies.history import History

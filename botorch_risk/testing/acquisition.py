@@ -15,7 +15,8 @@ from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_m
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_risk.acquisition import PointwiseAcquisition, PointwiseAcquisitionFunction
+from botorch_risk.acquisition import PointwiseAcquisitionFunction
+from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.testing.data import BOUNDS, RepeatedData, of_decision, refresh, replicate
 from botorch_risk.testing.laws import (
     Case,

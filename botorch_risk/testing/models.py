@@ -11,8 +11,8 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.engine import MarginalPredictor
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.testing.data import RepeatedData, refresh, replicate
 from botorch_risk.testing.laws import (
     Case,

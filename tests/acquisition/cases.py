@@ -31,8 +31,8 @@ from botorch_risk.constraints import (
     NoiseQuantileBound,
     RiskConstraint,
 )
+from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
-from botorch_risk.posterior import DomainPosterior
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
 from botorch_risk.testing.acquisition import AcquisitionCase

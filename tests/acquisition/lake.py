@@ -6,7 +6,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 
 LENGTHSCALE = 0.25
 NOISE = 1e-3

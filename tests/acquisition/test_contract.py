@@ -3,8 +3,8 @@ r"""The laws of every acquisition function, and what ours promise beyond them.""
 import pytest
 import torch
 
-from botorch_risk.acquisition.pointwise import differentiated
-from botorch_risk.recorded import RECORDERS
+from botorch_risk.engine.recorded import RECORDERS
+from botorch_risk.gradients import differentiated
 from botorch_risk.steady import steady
 from botorch_risk.testing.acquisition import LAWS, AcquisitionCase, pointwise
 from botorch_risk.testing.laws import Law

@@ -15,7 +15,7 @@ from botorch_risk.acquisition import (
     select_value,
 )
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
-from botorch_risk.models.fixed_noise import condition
+from botorch_risk.gradients import condition
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

@@ -6,7 +6,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 
 from botorch_risk.acquisition import Straddle
 from botorch_risk.acquisition.level_set import straddle
-from botorch_risk.posterior.marginals import Marginals
+from botorch_risk.engine.posterior.marginals import Marginals
 from tests.contracts import gaussian_process, of_decision, repeated_data
 
 X = torch.rand(40, 1, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)

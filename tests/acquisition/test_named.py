@@ -24,6 +24,7 @@ from botorch_risk.acquisition import (
     sbo_kde,
     stable_opt,
 )
+from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
 from botorch_risk.environments import (
     DiscreteEnvironment,
     EmpiricalGrid,
@@ -33,7 +34,6 @@ from botorch_risk.environments import (
     PerturbedEnvironment,
     StandardDeviationBox,
 )
-from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

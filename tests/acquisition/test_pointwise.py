@@ -17,11 +17,8 @@ from botorch_risk.acquisition import (
     Straddle,
 )
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
-from botorch_risk.acquisition.pointwise import (
-    PointwiseAcquisition,
-    PointwiseAcquisitionFunction,
-    map_replicates,
-)
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
+from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ValueAtRisk

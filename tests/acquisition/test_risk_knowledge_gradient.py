@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_risk.acquisition import LogRiskKnowledgeGradient, RiskUpperConfidenceBound
 from botorch_risk.acquisition.knowledge_gradient import decisions_to_compare
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
-from botorch_risk.models.fixed_noise import condition
+from botorch_risk.gradients import condition
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, WorstCase
 from tests.waves import model_of, waves
 

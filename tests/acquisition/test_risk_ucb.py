@@ -17,10 +17,10 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle, risk_ucb
-from botorch_risk.acquisition.pointwise import differentiated
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
-from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.gradients import differentiated
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

@@ -14,8 +14,8 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.engine.recorded import RECORDERS
 from botorch_risk.environments import Environment
-from botorch_risk.recorded import RECORDERS
 from botorch_risk.risk import (
     ChiSquareBall,
     ConditionalValueAtRisk,

@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_risk.acquisition import select_value
 from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
-from botorch_risk.models.fixed_noise import condition
+from botorch_risk.gradients import condition
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

@@ -10,7 +10,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
 from botorch_risk.ax import value_at_risk
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
-from botorch_risk.models.fixed_noise import condition
+from botorch_risk.gradients import condition
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, WorstCase
 from tests.ax.laboratory import node_of
 

@@ -26,12 +26,12 @@ from botorch_risk.ax import (
     value_at_risk,
 )
 from botorch_risk.ax.trials import STORED_DECIMALS
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.environments import (
     DiscreteEnvironment,
     InputPerturbation,
     KernelDensityEnvironment,
 )
-from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import (

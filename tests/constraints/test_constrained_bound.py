@@ -21,8 +21,8 @@ from botorch_risk.constraints import (
     NoisyChanceConstraint,
     RiskConstraint,
 )
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.models.outcomes import observed_outcomes
-from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from tests.contracts import mean_variance_gp, of_decision, repeated_data

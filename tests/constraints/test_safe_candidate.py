@@ -17,8 +17,8 @@ from botorch_risk.constraints import (
     RiskConstraint,
     safe_candidate,
 )
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.environments import InputPerturbation
-from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import Expectation
 

@@ -13,7 +13,7 @@ from scipy.stats import binom, norm
 from torch import Tensor
 
 from botorch_risk.diagnostics import calibration, coverage
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from tests.diagnostics.test_verdict import check_of
 from tests.waves import BOUNDS, model_of, waves

@@ -15,9 +15,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.diagnostics import leave_one_out, plot_leave_one_out, verdict
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.engine.posterior.fast_marginals import FastMarginals
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.fast_marginals import FastMarginals
 from botorch_risk.models.repeats import RepeatedOutcomes
 
 

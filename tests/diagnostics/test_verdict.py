@@ -12,7 +12,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from botorch_risk.diagnostics import LeaveOneOut, leave_one_out, plot_leave_one_out, verdict
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 
 

@@ -18,8 +18,8 @@ from gpytorch.mlls import (
 )
 from torch import Tensor
 
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.faster import fit_gpytorch_mll_closed_form
-from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 
 

@@ -15,18 +15,15 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from torch import Tensor
 
+from botorch_risk.engine import FitResult, FitStatus, fit_exact_gp, warn_of_failed_fits
 from botorch_risk.fit import (
     Estimator,
-    FitResult,
-    FitStatus,
     FullyBayesian,
     MaximumAPosteriori,
     PseudoData,
     compare_losses,
     estimators,
-    fit_exact_gp,
     fit_pseudo_data,
-    warn_of_failed_fits,
 )
 from botorch_risk.models import one_hot_inputs
 from botorch_risk.seeding import derive_seed

@@ -19,12 +19,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from botorch_risk.fit import (
-    FitStatus,
-    PseudoDataMarginalLogLikelihood,
-    fit_exact_gp,
-    fit_pseudo_data,
-)
+from botorch_risk.engine import FitStatus, fit_exact_gp
+from botorch_risk.fit import PseudoDataMarginalLogLikelihood, fit_pseudo_data
 from botorch_risk.models import MeanVarianceGP
 from tests.contracts import correlation_of, repeated_data
 

@@ -1,15 +1,16 @@
-r"""Every model; `tests/posterior/test_contract.py` tests what they share."""
+r"""Every model; `tests/engine/posterior/test_contract.py` tests what they share."""
 
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from botorch_risk.models import FastMarginals, MeanVarianceGP
+from botorch_risk.engine import FastMarginals
+from botorch_risk.models import MeanVarianceGP
 from botorch_risk.testing.models import Moments, itself, posterior_moments
 from tests import oracles
 from tests.contracts import mean_variance_gp, of_decision
-from tests.posterior.cases import predictor, rahbo_posterior
+from tests.engine.posterior.cases import predictor, rahbo_posterior
 
 
 def _one_at_a_time(model: Any, X: Tensor) -> Moments:

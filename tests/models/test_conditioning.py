@@ -12,10 +12,10 @@ from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from botorch_risk.engine import MarginalPredictor
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.posterior import MarginalPredictor
-from botorch_risk.posterior.t_batch import original_inputs
+from botorch_risk.points import original_inputs
 from tests.models.examples import (
     IDENTITY,
     SHAPES,

@@ -10,7 +10,8 @@ from botorch.models.transforms import Normalize
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.models import FastMarginals, MeanVarianceGP, RepeatedOutcomes
+from botorch_risk.engine import FastMarginals
+from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.strategies import risk_averse_kg
 from tests.models.examples import everything
 

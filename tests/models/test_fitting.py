@@ -12,7 +12,7 @@ from botorch.models.transforms.outcome import ChainedOutcomeTransform
 from gpytorch.kernels import RQKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_risk.fit import FitStatus, fit_exact_gp
+from botorch_risk.engine import FitStatus, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.models.fixed_noise import mean_kernel
 from tests.models.examples import (

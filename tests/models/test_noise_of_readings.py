@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal
 
-from botorch_risk.fit import FitStatus, fit_exact_gp
+from botorch_risk.engine import FitStatus, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from tests.models.examples import assert_same, everything, fit, points, repeats, with_missing
 

@@ -11,7 +11,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
 from gpytorch.settings import min_fixed_noise
 
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.fixed_noise import (
     fixed_noise_gp,

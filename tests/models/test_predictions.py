@@ -13,7 +13,7 @@ from botorch.sampling.pathwise import get_matheron_path_model
 from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from tests.models.examples import (
     IDENTITY,

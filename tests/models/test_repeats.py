@@ -21,10 +21,10 @@ from botorch_risk.acquisition import (
     TruncatedVarianceReduction,
     TruncatedVarianceState,
 )
+from botorch_risk.engine import DomainPosterior
 from botorch_risk.models import RepeatedOutcomes
 from botorch_risk.models.repeats import pool_repeated_rows
 from botorch_risk.models.training_data import notes_on_noise, validate_inputs, validate_outcomes
-from botorch_risk.posterior import DomainPosterior
 from tests.models.examples import repeats
 
 NAN = float("nan")

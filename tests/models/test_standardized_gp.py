@@ -13,13 +13,13 @@ from botorch.models.transforms.input import AppendFeatures, Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_risk.fit import fit_exact_gp
-from botorch_risk.fit.parameters import read_exact_gp
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine.posterior.kernels import StationaryKernel
+from botorch_risk.engine.posterior.product import ProductMarginals
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
 from botorch_risk.models.fixed_noise import mean_kernel, noise_kernel
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.posterior.kernels import StationaryKernel
-from botorch_risk.posterior.product import ProductMarginals
 from tests.contracts import correlation_of, repeated_data
 from tests.models.examples import points, repeats
 

@@ -9,8 +9,8 @@ from botorch.acquisition import LogExpectedImprovement
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
 
+from botorch_risk.engine.posterior.marginals import Marginals
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
-from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, rank_one_gain
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from tests.contracts import mean_variance_gp, repeated_data

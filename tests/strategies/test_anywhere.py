@@ -16,7 +16,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceReduction,
     top_candidates,
 )
-from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import PosteriorMeanFunctions, unit_grid
 from tests.acquisition.lake import LENGTHSCALE, build_model

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.acquisition.named import gp_ucb
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import one_hot_inputs
-from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, risk_search

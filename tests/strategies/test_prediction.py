@@ -7,9 +7,9 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import ModelList
 
+from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.posterior import DomainPosterior
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.strategies import Strategy, rahbo, random_search, risk_search, uhe_bo
 from botorch_risk.strategies.truvar import DomainBelief

@@ -8,7 +8,7 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies import rahbo, rahbo_us, risk_averse_kg

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy, rahbo, sbo_kde, uhe_bo
 from botorch_risk.strategies.states import sealed

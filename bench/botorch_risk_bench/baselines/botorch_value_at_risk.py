@@ -21,15 +21,15 @@ from torch import Tensor
 
 from botorch_risk.acquisition import named
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
-from botorch_risk.environments import Environment
-from botorch_risk.gradients import require_gradients
-from botorch_risk.posterior import MarginalPredictor
-from botorch_risk.posterior.joint_moments import (
+from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine.posterior.joint_moments import (
     conditioned_process,
     covariance_within,
     noise_of_a_reading,
     safe_root,
 )
+from botorch_risk.environments import Environment
+from botorch_risk.gradients import require_gradients
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.decision_then_value import (

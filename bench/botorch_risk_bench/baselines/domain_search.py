@@ -13,7 +13,6 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.level_set import straddle
-from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.acquisition.truncated_variance.covering import top_candidates
 from botorch_risk.acquisition.truncated_variance.gain import inverse_variance
 from botorch_risk.acquisition.truncated_variance.goals import LevelSet, LevelSetGoal, Sets
@@ -31,8 +30,9 @@ from botorch_risk.arguments import (
     check_probability,
 )
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.posterior.domain import DomainPosterior
-from botorch_risk.posterior.marginals import Marginals
+from botorch_risk.engine import PointwiseAcquisition
+from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine.posterior.marginals import Marginals
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies.finite_domain import FiniteDomain, maximize_between
 from botorch_risk.strategies.method import State, View

@@ -13,12 +13,11 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ZeroMean
 from torch import Tensor
 
+from botorch_risk.acquisition import maximize_value_at_risk
 from botorch_risk.acquisition.widths import Beta, bayesian_beta
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
+from botorch_risk.engine import MarginalPredictor, fit_exact_gp
 from botorch_risk.environments import Environment
-from botorch_risk.fit import fit_exact_gp
-from botorch_risk.optim import maximize_value_at_risk
-from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.decision_then_value import DecisionThenValue, LacingValue
 from botorch_risk.strategies.environment_risk import (

@@ -24,7 +24,7 @@ from botorch_risk_bench.campaigns.whole_files import write_text
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from bench.reproduction.results import writing_parser
-from botorch_risk.fit import FitStatus, fit_exact_gp
+from botorch_risk.engine import FitStatus, fit_exact_gp
 
 FOLDER = Path(problems.__file__).parent
 STORED = FOLDER / "portfolio_surrogate.json"

@@ -33,8 +33,8 @@ from torch import Tensor
 from bench.reproduction.pictures import LOOKS, finish, panels
 from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import cell, paired, table
+from botorch_risk.engine import MarginalPredictor
 from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
-from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.uhe_bo import PAPER_BETA
 

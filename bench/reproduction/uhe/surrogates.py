@@ -21,8 +21,8 @@ from bench.reproduction.pictures import finish, panels
 from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.diagnostics import calibration
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
 from botorch_risk.fit import MaximumAPosteriori, PseudoData
-from botorch_risk.posterior.marginals import MarginalPredictor
 
 PROBLEMS = ("branin", "deceptive", "h1", "hartmann3", "hartmann6")
 COLLECTED = ("MAP", "UHE-BO")

@@ -22,8 +22,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_risk.posterior import DomainPosterior
-from botorch_risk.posterior.marginals import Marginals
+from botorch_risk.engine import DomainPosterior
+from botorch_risk.engine.posterior.marginals import Marginals
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies import Strategy
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, refit, truth

@@ -18,13 +18,8 @@ from botorch_risk_bench.baselines.shorter_lengthscales import (
 from torch import Tensor
 
 from botorch_risk.acquisition.named import gp_ucb
-from botorch_risk.fit import (
-    FullyBayesian,
-    MaximumAPosteriori,
-    PseudoData,
-    fit_exact_gp,
-    fit_pseudo_data,
-)
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.fit import FullyBayesian, MaximumAPosteriori, PseudoData, fit_pseudo_data
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies import Acquire, Strategy, uhe_bo

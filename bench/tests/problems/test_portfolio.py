@@ -14,8 +14,8 @@ from torch.quasirandom import SobolEngine
 
 from bench.reproduction.portfolio import surrogate
 from bench.tests.problems.cases import portfolio_tables
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.environments import ContinuousEnvironment
-from botorch_risk.fit import fit_exact_gp
 
 distributions = pytest.mark.parametrize("distribution", ["uniform", "normal"])
 

@@ -32,9 +32,9 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.arguments import check_flags
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
+from botorch_risk.engine.posterior.domain import DomainPosterior
 from botorch_risk.models.training_data import warn_if_unfitted
-from botorch_risk.posterior.domain import DomainPosterior
-from botorch_risk.posterior.t_batch import as_points
+from botorch_risk.points import as_points
 
 # Covariances with points off the domain that are held at once, with their gradients.
 _CHUNK_ENTRIES = ChunkSize(cpu=2**18, gpu=2**24)

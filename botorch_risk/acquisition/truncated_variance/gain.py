@@ -16,8 +16,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.posterior.covariance import CovarianceBlocks
-from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.engine.posterior.covariance import CovarianceBlocks
+from botorch_risk.engine.posterior.domain import DomainPosterior
 
 
 class Targets(NamedTuple):

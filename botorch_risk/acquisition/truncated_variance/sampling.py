@@ -11,8 +11,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.arguments import as_floating
-from botorch_risk.posterior.domain import DomainPosterior
-from botorch_risk.posterior.domain_arguments import check_noise
+from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine.posterior.domain_arguments import check_noise
 
 Noise = float | Tensor | Callable[[Tensor], Tensor]
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
 from botorch_risk.arguments import as_floating, check_numbers, check_positive, check_probability
-from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.engine.posterior.domain import DomainPosterior
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class TruncatedVarianceState:
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.acquisition.truncated_variance import LevelSet
-        >>> from botorch_risk.posterior import DomainPosterior
+        >>> from botorch_risk.engine import DomainPosterior
         >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
         >>> X = domain[[4, 18, 33]]
         >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))

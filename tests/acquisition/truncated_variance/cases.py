@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels, TruncatedVarianceState
 from botorch_risk.acquisition.truncated_variance.goals import Goal
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 from tests.acquisition.lake import NOISE, build_posterior, grid, printed_gain
 
 ROWS = torch.tensor([3, 13, 30])

@@ -19,8 +19,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceReduction,
     TruncatedVarianceState,
 )
-from botorch_risk.optim import optimize_acqf_replicates
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior, optimize_acqf_replicates
 from tests.acquisition.lake import NOISE, build_model, grid, printed_gain, truth
 from tests.acquisition.truncated_variance.cases import (
     LEVELS,

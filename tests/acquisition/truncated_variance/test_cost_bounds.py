@@ -23,7 +23,7 @@ from botorch_risk.acquisition import (
     cost_bounds,
     covering_cost,
 )
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 
 LENGTHSCALE, NOISE = 0.2, 0.05
 

@@ -14,7 +14,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
 )
 from botorch_risk.acquisition.truncated_variance.goals import Goal
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, kernel, refit, truth
 from tests.acquisition.truncated_variance.cases import (
     ROWS,

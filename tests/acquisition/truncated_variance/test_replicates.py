@@ -18,7 +18,7 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.acquisition.truncated_variance.gain import anticipated_set
 from botorch_risk.acquisition.truncated_variance.goals import Goal
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, refit
 
 ROWS = torch.tensor([[3, 17, 30], [0, 8, 22], [5, 14, 33]])

@@ -8,7 +8,7 @@ import torch
 
 from botorch_risk.acquisition import TruncatedVarianceReduction
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.posterior import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 from tests.acquisition.truncated_variance.cases import LEVELS, build
 
 

@@ -16,7 +16,8 @@ from botorch.settings import validate_input_scaling
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from botorch_risk.fit import fit_exact_gp, set_gamma_priors
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.fit import set_gamma_priors
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.test_functions.gaussian_process_samples import LENGTHSCALE
 from botorch_risk_bench.baselines.published_v_ucb import LENGTHSCALES, VARIANCES

@@ -11,7 +11,7 @@ from botorch_risk_bench.experiments.papers import models
 from botorch_risk_bench.problems import CoastalTerrain
 from gpytorch.kernels import MaternKernel, ScaleKernel
 
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 
 
 def test_known_processes_have_the_kernels_of_the_paper() -> None:

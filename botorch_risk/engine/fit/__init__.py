@@ -1,0 +1,1 @@
+r"""Closed-form fits of exact Gaussian processes, all replicates at once."""

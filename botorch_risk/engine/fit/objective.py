@@ -1,0 +1,305 @@
+r"""The loss of a batched fit: GPyTorch's marginal likelihood over log-hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine.fit.large_matrices import is_large, value_of_large
+from botorch_risk.engine.fit.marginal_likelihood import (
+    BestConstant,
+    Hyperparameters,
+    Targets,
+    likelihood_of,
+)
+from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
+from botorch_risk.engine.fit.priors import log_density, normal_precision
+from botorch_risk.engine.recorded import Recorded, SelectedRows, are_recorded
+from botorch_risk.steady import sent, steady
+
+# Entries of the n x n covariance matrices of several rows.
+_COVARIANCES = ChunkSize(cpu=2**16)
+
+
+class _Data(NamedTuple):
+    X: Tensor  # R x n x d
+    targets: Targets  # about their centre
+    fixed_noise: Tensor | None  # R x n
+    best_constant: BestConstant | None  # about the centre
+    zero: Tensor  # R, a constant that is not sought
+
+    def rows(self, index: Tensor) -> _Data:
+        noise, constant = self.fixed_noise, self.best_constant
+        return _Data(
+            self.X[index],
+            self.targets.rows(index),
+            None if noise is None else noise[index],
+            None if constant is None else BestConstant(*torch.stack(constant)[:, index]),
+            self.zero[index],
+        )
+
+
+class MarginalLikelihoodObjective:
+    r"""`-(log marginal likelihood + log priors) / n` and its gradient, for rows of parameters.
+
+    A row holds the parameters of one start of one replicate, row `i` of replicate `i % R`, in the
+    order of `Hyperparameters`: logarithms of those that are positive, and the constant mean in
+    units of the targets about their centre. A constant without a prior, or with a normal one, is
+    not a parameter: it is optimal given the others. Rows may be evaluated in any selection; the
+    data of the last selection are kept. `units` replaces the units of the data.
+
+    Attributes:
+        moved: The hyperparameters among the parameters.
+        slices: The position of each in a row.
+        units: The natural scales of the data of each replicate.
+        lost: The replicates that cannot be fitted, `R`; `broken_data` has the reasons.
+        like: The targets, of the dtype and on the device of the model.
+        batch_shape: The batch shape of the model.
+    """
+
+    moved: tuple[Hyperparameter, ...]
+    slices: list[slice]
+    units: Units
+    lost: ndarray
+    like: Tensor
+    batch_shape: torch.Size
+
+    def __init__(
+        self, parts: ExactGPParts, observed: Tensor | None = None, units: Units | None = None
+    ) -> None:
+        self._parts = parts
+        counted = torch.ones_like(parts.Y, dtype=torch.bool) if observed is None else observed
+        finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
+        if parts.fixed_noise is not None:
+            finite &= parts.fixed_noise.isfinite()
+        of_rows = torch.stack([(finite | ~counted).all(-1), counted.sum(-1)], dim=-1)
+        # R x (4 + d), in one download
+        known = torch.cat([of_rows, units_of(parts, counted & finite)], dim=-1).cpu().numpy()
+        count = known[:, 1].astype(np.int64)
+        self._broken, self._empty = known[:, 0] == 0, count == 0
+        self._num_observed = np.maximum(count, 1)
+        self.lost = self._broken | self._empty
+        self.like, self.batch_shape = parts.Y, parts.batch_shape
+        self.units = Units.of(known[:, 2:]) if units is None else units
+        self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
+        self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
+        self.slices, self._positive = _layout(self.moved)
+        self._data = self._read(observed)
+        self._chunk = _COVARIANCES.rows(parts.Y.device, parts.Y.shape[-1] ** 2)
+        self._selected: SelectedRows | None = None
+        self._priors = [
+            (slice_, log_density(prior, hyperparameter.raw.shape, parts.batch_shape))
+            for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True)
+            for prior in hyperparameter.priors
+        ]
+        self._priors_of_constant = [
+            log_density(prior, one.raw.shape, parts.batch_shape)
+            for one in parts.hyperparameters
+            for prior in (one.priors if one.is_profiled else ())
+        ]
+
+    @property
+    def precision(self) -> float:
+        return float(torch.finfo(self._parts.Y.dtype).eps)
+
+    @property
+    def num_observed(self) -> ndarray:
+        return self._num_observed
+
+    @property
+    def num_parameters(self) -> int:
+        return len(self._positive)
+
+    def _read(self, observed: Tensor | None) -> _Data:
+        r"""Read the data, with targets about their centre and 0 for values that are not finite."""
+        parts, sought = self._parts, None
+        centre = sent(self.units.centre, parts.Y.device).to(parts.Y).unsqueeze(-1)
+        if self._constant is not None:
+            ends = self._constant.bounds(self.units.unit_of("constant", 1))
+            shape, priors = self._constant.raw.shape, self._constant.priors
+            location, precision = normal_precision(priors, shape, parts.batch_shape)
+            about = [end - self.units.centre[:, None] for end in (*ends, location)]
+            known = np.concatenate([*about, precision], axis=1)
+            sought = BestConstant(*sent(known.T, parts.Y.device).to(parts.Y))
+        X, Y = (torch.nan_to_num(x, 0.0, 0.0, 0.0) for x in (parts.X, parts.Y - centre))
+        X = X - X.mean(dim=-2, keepdim=True)
+        noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
+        return _Data(X, Targets.of(Y, observed), noise, sought, Y.new_zeros(len(Y)))
+
+    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        r"""The loss and its gradient.
+
+        Args:
+            theta: Parameters, `rows x p`.
+            rows: The row of each, ascending.
+
+        Returns:
+            Values `rows`, not finite where a row fails, and gradients `rows x p`.
+        """
+        replicates = rows % len(self._num_observed)
+        values, slope = self.natural(theta, replicates)
+        joint = self._likelihoods(values, rows)
+        value, gradient = self._with_priors(values, rows, joint)
+        gradient = (gradient + joint[:, 2:]) * slope
+        scale = -1.0 / self._num_observed[replicates]
+        return scale * value, scale[:, None] * gradient
+
+    def values(self, theta: ndarray, rows: ndarray) -> ndarray:
+        r"""The loss alone, which takes less than half of the time for many points on a CPU."""
+        if self._data.targets.pairs is not None or not is_large(self._data.X):
+            return self(theta, rows)[0]
+        replicates = rows % len(self._num_observed)
+        values, _ = self.natural(theta, replicates)
+        index, moved = (sent(each, self.like.device) for each in (replicates, values))
+        pairs: list[Tensor] = []
+        for one, row in zip(index.split(1), moved.to(self.like).split(1), strict=True):
+            data = self._data.rows(one)
+            best = None if data.best_constant is None else data.best_constant.of
+            named = self._named(data, row)
+            pairs += value_of_large(data.X, data.targets.both, *named, self._parts.nu, best)
+        joint = torch.cat(pairs).view(-1, 2).double().cpu().numpy()
+        value, _ = self._with_priors(values, rows, joint)
+        found: ndarray = -value / self._num_observed[replicates]
+        return found
+
+    def _with_priors(
+        self, values: ndarray, rows: ndarray, joint: ndarray
+    ) -> tuple[ndarray, ndarray]:
+        r"""The log likelihoods in `joint` with those of the priors, and the gradient of these."""
+        replicates = rows % len(self._num_observed)
+        value, gradient = self.log_priors(values, rows)
+        value = value + joint[:, 0]
+        for density in self._priors_of_constant:
+            value += density(joint[:, 1:2] + self.units.centre[replicates, None], rows)[0]
+        value[self.lost[replicates]] = np.nan
+        return value, gradient
+
+    def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        r"""The log density of parameters in natural units, `rows`, and its gradient."""
+        natural = self._absolute(values, rows % len(self._num_observed))
+        value, gradient = np.zeros(len(values)), np.zeros_like(values)
+        for slice_, density in self._priors:
+            prior_value, prior_gradient = density(natural[:, slice_], rows)
+            value += prior_value
+            gradient[:, slice_] += prior_gradient
+        return value, gradient
+
+    def _likelihoods(self, values: ndarray, rows: ndarray) -> ndarray:
+        r"""The log marginal likelihood, the constant and the derivatives, `rows x (2 + p)`.
+
+        Natural units; constants are about the centre of the targets.
+        """
+        if self._selected is None or not self._selected.has(rows):
+            self._selected = self._of_rows(rows)
+        return self._selected(values, rows)
+
+    def _of_rows(self, rows: ndarray) -> SelectedRows:
+        r"""The likelihoods of a selection of rows, with their data at hand."""
+        replicates, device = rows % len(self._num_observed), self.like.device
+        index = sent(replicates, device)
+        data = [self._data.rows(part) for part in index.split(self._chunk)]
+        parts: list[Callable[[Tensor], Tensor]] = [partial(self._likelihood, each) for each in data]
+        is_kept = are_recorded(device, len(rows) * self.like.shape[-1] ** 2)
+        if is_kept:
+            parts = [Recorded(part) for part in parts]
+        return SelectedRows(rows, parts, self._chunk, self._data.X, is_kept)
+
+    def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
+        named = self._named(data, values)
+        value, gradient, constant = likelihood_of(
+            data.X, data.targets, named, self._parts.nu, data.best_constant
+        )
+        slopes = (getattr(gradient, one.name) for one in self.moved)
+        columns = [value, constant, *slopes]
+        return torch.cat([column.reshape(len(values), -1) for column in columns], dim=-1)
+
+    def _named(self, data: _Data, values: Tensor) -> Hyperparameters:
+        r"""The hyperparameters in rows, with a fixed value for those that the model lacks."""
+        named: dict[str, Tensor | None] = {"outputscale": None}
+        if not any(
+            one.name == "constant" for one in self.moved
+        ):  # it is 0, or replaced by the best one
+            named["constant"] = data.zero
+        if data.fixed_noise is not None:
+            named["noise"] = data.fixed_noise
+        for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
+            block = values[:, slice_]
+            scalar = hyperparameter.name in ("outputscale", "constant")
+            named[hyperparameter.name] = block.squeeze(-1) if scalar else block
+        return Hyperparameters(**named)  # type: ignore[arg-type]
+
+    def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
+        scale = self.units.scale[replicates, None]
+        with np.errstate(all="ignore"):
+            natural = np.where(self._positive, np.exp(theta), scale * theta)
+        return natural, np.where(self._positive, natural, scale)
+
+    def _absolute(self, natural: ndarray, replicates: ndarray) -> ndarray:
+        return natural + np.where(self._positive, 0.0, self.units.centre[replicates, None])
+
+    def transform(self, natural: ndarray) -> ndarray:
+        scale, centre = self.units.scale[:, None], self.units.centre[:, None]
+        with np.errstate(all="ignore"):
+            return np.where(self._positive, np.log(natural), (natural - centre) / scale)
+
+    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Bounds that the constraints set, `rows x p` each."""
+        pairs = [one.bounds(self.units.unit_of(one.name, one.size)) for one in self.moved]
+        replicates = rows % len(self._num_observed)
+        lower, upper = (
+            self.transform(np.concatenate(side, axis=1))[replicates]
+            for side in zip(*pairs, strict=True)
+        )
+        return lower, upper
+
+    def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
+        r"""Set the model's parameters to `R x p` values, except for the replicates in `keep`.
+
+        Returns the values again; `rows` has the row of each.
+        """
+        replicates = np.arange(len(theta))
+        values, _ = self.natural(theta, replicates)
+        natural = self._absolute(values, replicates)
+        sent = self._sent(natural, keep)
+        for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
+            hyperparameter.write(sent[:, slice_], sent[:, -1] > 0)
+        self.write_constant(values, keep)
+        return theta
+
+    def write_constant(self, values: ndarray, keep: ndarray) -> None:
+        r"""Set the constant to the best one for parameters `R x p` in natural units."""
+        if self._constant is not None:
+            with steady():
+                likelihoods = self._likelihoods(values, np.arange(len(values)))
+            constant = likelihoods[:, 1] + self.units.centre
+            sent = self._sent(constant, keep)
+            self._constant.write(sent[:, :1], sent[:, 1] > 0)
+
+    def _sent(self, *columns: ndarray) -> Tensor:
+        r"""Columns on the device of the model, in one upload."""
+        return sent(np.column_stack(columns), self.like.device)
+
+    def broken_data(self) -> dict[int, str]:
+        r"""The replicates that cannot be fitted, each with the reason."""
+        broken, empty = (np.flatnonzero(mask).tolist() for mask in (self._broken, self._empty))
+        return dict.fromkeys(broken, "the training data are not finite") | dict.fromkeys(
+            empty, "no point is observed"
+        )
+
+
+def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:
+    r"""The slice of each hyperparameter in a row, and which entries are logarithms."""
+    slices: list[slice] = []
+    positive: list[bool] = []
+    for hyperparameter in hyperparameters:
+        slices.append(slice(len(positive), len(positive) + hyperparameter.size))
+        positive += [hyperparameter.is_positive] * hyperparameter.size
+    return slices, np.array(positive, dtype=bool)

@@ -1,0 +1,137 @@
+r"""Log densities of GPyTorch's priors with their derivatives, for the rows of a batched fit."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, Prior
+from numpy import ndarray
+from numpy.random import Generator
+
+# From values and their rows to the summed log density of each row and its derivatives.
+LogDensity = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
+
+
+def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:
+    r"""The log density of a parameter under its prior, summed over the entries of a row.
+
+    LogNormal, Gamma and Normal priors have analytic derivatives, all others autograd.
+
+    Args:
+        prior: The prior; its own parameters broadcast to `shape`.
+        shape: The shape of the parameter, which starts with `batch_shape`.
+        batch_shape: The batch shape of the model, `R` replicates when flattened.
+
+    Returns:
+        A function of values `rows x k` and rows. Row `i` belongs to replicate `i % R`.
+    """
+    parameters = _parameters(prior, shape, batch_shape)
+    if parameters is None:
+        return _by_autograd(prior, shape, batch_shape)
+    analytic = _ANALYTIC[type(prior)]
+
+    def evaluate(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        mine = rows % len(parameters[0])
+        value, gradient = analytic(x, *(parameter[mine] for parameter in parameters))
+        return value.sum(axis=1), gradient
+
+    return evaluate
+
+
+def draw(
+    prior: Prior, shape: torch.Size, batch_shape: torch.Size, generator: Generator, replicate: int
+) -> ndarray | None:
+    r"""Draw the `k` values of one replicate from a LogNormal, Gamma or Normal prior, or None."""
+    parameters = _parameters(prior, shape, batch_shape)
+    if parameters is None:
+        return None
+    first, second = parameters[0][replicate], parameters[1][replicate]
+    if isinstance(prior, GammaPrior):
+        return generator.gamma(first, 1.0 / second)
+    normal = generator.normal(first, np.sqrt(second))  # which is a variance
+    return np.exp(normal) if isinstance(prior, LogNormalPrior) else normal
+
+
+def normal_precision(
+    priors: Sequence[Prior], shape: torch.Size, batch_shape: torch.Size
+) -> tuple[ndarray, ndarray]:
+    r"""The location and precision, `R x k` each, of the product of normal priors on one parameter.
+
+    The precision is 0 without a prior.
+    """
+    size = shape.numel() // batch_shape.numel()
+    weighted, precision = np.zeros((2, batch_shape.numel(), size))
+    for prior in priors:
+        parameters = _parameters(prior, shape, batch_shape)
+        if parameters is None:
+            raise ValueError(f"Expected normal `priors`. Got {type(prior).__name__}.")
+        location, variance, _ = parameters
+        weighted, precision = weighted + location / variance, precision + 1.0 / variance
+    # Without a prior 0 / 0 stays 0: a precision of 0 makes any location harmless.
+    return np.divide(
+        weighted, precision, out=np.zeros_like(weighted), where=precision > 0
+    ), precision
+
+
+def _normal(
+    x: ndarray, loc: ndarray, variance: ndarray, normaliser: ndarray
+) -> tuple[ndarray, ndarray]:
+    z = (x - loc) / variance
+    return normaliser - 0.5 * z * (x - loc), -z
+
+
+def _log_normal(
+    x: ndarray, loc: ndarray, variance: ndarray, normaliser: ndarray
+) -> tuple[ndarray, ndarray]:
+    # The density of x, not of its logarithm: log(x) is the Jacobian.
+    value, gradient = _normal(np.log(x), loc, variance, normaliser)
+    return value - np.log(x), (gradient - 1.0) / x
+
+
+def _gamma(
+    x: ndarray, concentration: ndarray, rate: ndarray, normaliser: ndarray
+) -> tuple[ndarray, ndarray]:
+    value = normaliser + (concentration - 1.0) * np.log(x) - rate * x
+    return value, (concentration - 1.0) / x - rate
+
+
+_ANALYTIC = {LogNormalPrior: _log_normal, GammaPrior: _gamma, NormalPrior: _normal}
+
+
+def _parameters(
+    prior: Prior, shape: torch.Size, batch_shape: torch.Size
+) -> tuple[ndarray, ndarray, ndarray] | None:
+    r"""The two parameters of a known prior and its normaliser, `R x k` each."""
+    if type(prior) not in _ANALYTIC or prior._transform is not None:
+        return None
+    if isinstance(prior, GammaPrior):
+        first, second = prior.concentration, prior.rate
+        normaliser = torch.xlogy(first, second).double() - first.lgamma().double()
+    else:
+        normal = prior.base_dist if isinstance(prior, LogNormalPrior) else prior
+        first, second = normal.loc, normal.scale.square()
+        normaliser = -normal.scale.log().double() - math.log(math.sqrt(2.0 * math.pi))
+
+    each = [parameter.detach().double().expand(shape) for parameter in (first, second, normaliser)]
+    rows = torch.stack(each).reshape(3, batch_shape.numel(), -1).cpu().numpy()
+    return rows[0], rows[1], rows[2]
+
+
+def _by_autograd(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:
+    buffer = next(iter(prior.buffers()), torch.empty(0))
+    num_replicates, event = batch_shape.numel(), shape[len(batch_shape) :]
+
+    def evaluate(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        starts = int(rows.max()) // num_replicates + 1
+        # Rows that nobody asked for get a value in the support: outside, `log_prob` may raise.
+        whole = np.broadcast_to(x[:1], (starts * num_replicates, x.shape[1])).copy()
+        whole[rows] = x
+        values = torch.tensor(whole, device=buffer.device).requires_grad_()
+        with torch.enable_grad():
+            terms = prior.log_prob(values.view(starts, *batch_shape, *event))
+            totals = terms.reshape(starts * num_replicates, -1).sum(-1)
+            (gradient,) = torch.autograd.grad(totals.sum(), values)
+        return totals.detach().cpu().numpy()[rows], gradient.cpu().numpy()[rows]
+
+    return evaluate

@@ -1,0 +1,1 @@
+r"""Optimisation of acquisition functions, all replicates at once."""

@@ -1,0 +1,150 @@
+r"""The posterior covariance over a finite domain, as a matrix or evaluated block by block."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine.posterior.process import ConditionedPoints, ConditionedProcess
+
+# Entries of the covariance that are computed at once.
+_NEW_ENTRIES = ChunkSize(cpu=2**20)
+# Units of rounding of the prior variance beyond which the updated matrix is recomputed.
+_ROUND_OFF = 1e4
+
+
+class DenseCovariance:
+    r"""A covariance matrix `B x |D| x |D|` that is updated by one rank at a time.
+
+    Every update subtracts, so rounding errors accumulate. Each update therefore compares its column
+    with the one from the factor, and the matrix is recomputed if they differ by more than `1e4`
+    rounding units of the prior variance.
+
+    Memory traffic dominates the cost of an update. A row is updated when it is first read: if a
+    caller reads the rows in order, they are in the cache and the matrix is streamed once.
+    """
+
+    def __init__(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
+        self._rebase(process, domain)
+
+    @property
+    def matrix(self) -> Tensor:
+        every = slice(None)
+        return self.rows(every, every)
+
+    def rows(self, replicates: slice, rows: slice) -> Tensor:
+        r"""Rows of some replicates as a view; the rows before them are updated too."""
+        batch, size, _ = self._matrix.shape
+        stop = rows.indices(size)[1]
+        for r in range(*replicates.indices(batch)):
+            start, row = self._current[r], self._row[r]
+            if start < stop:
+                self._matrix[r, start:stop].addr_(row[start:stop], row, alpha=-1.0)
+                self._current[r] = stop
+        return self._matrix[replicates, rows]
+
+    def copy(self) -> DenseCovariance:
+        twin = copy.copy(self)
+        twin._matrix, twin._current = self.matrix.clone(), list(self._current)
+        return twin
+
+    def subtract(
+        self,
+        process: ConditionedProcess,
+        domain: ConditionedPoints,
+        column: Tensor,
+        root: Tensor,
+        index: Tensor,
+    ) -> None:
+        r"""Condition on one observation.
+
+        Args:
+            process: The posterior before it.
+            domain: The domain before it.
+            column: `B x |D|` covariances with the point observed.
+            root: `B` inverse standard deviations of the outcome.
+            index: `B` rows of the point, -1 off the domain.
+        """
+        matrix = self.matrix
+        batch = torch.arange(len(matrix), device=index.device)
+        error = (matrix[batch, index.clamp_min(0)] - column).abs().amax(dim=-1)
+        unit = torch.finfo(column.dtype).eps * domain.prior.variance.amax(dim=-1)
+        # A point off the domain has no row to compare with.
+        if bool((error.where(index >= 0, 0.0) > _ROUND_OFF * unit).any()):
+            self._rebase(process, domain)
+        self._row = column * root.unsqueeze(-1)
+        self._current = [0] * len(matrix)
+
+    def _rebase(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
+        batch, size = domain.mean.shape
+        self._matrix = domain.mean.new_empty(batch, size, size)
+        self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
+        chunk = _NEW_ENTRIES.rows(domain.mean.device, batch * size)
+        for rows in torch.arange(size, device=domain.mean.device).split(chunk):
+            block = self._matrix.narrow(-2, int(rows[0]), len(rows))
+            block.copy_(process.covariance(domain.take(rows.expand(batch, -1)), domain))
+
+
+class CovarianceBlocks(Protocol):
+    r"""Covariances between two lists of points of the domain, a block at a time."""
+
+    @property
+    def together(self) -> bool:
+        r"""Whether a block always holds all replicates."""
+        ...
+
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class HeldBlocks:
+    r"""Blocks of a dense covariance, as views if possible.
+
+    Attributes:
+        covariance: The covariance of the domain.
+        rows: `B x m` rows of the domain; `None` for all in order.
+        columns: `B x a` rows of the domain; `None` for all in order.
+    """
+
+    covariance: DenseCovariance
+    rows: Tensor | None
+    columns: Tensor | None
+    together: bool = False
+
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        if self.rows is None:
+            block = self.covariance.rows(replicates, rows)
+        else:
+            block = self.covariance.matrix[replicates]
+            index = self.rows[replicates, rows].unsqueeze(-1)
+            block = block.gather(-2, index.expand(*index.shape[:-1], block.shape[-1]))
+        if self.columns is None:
+            return block[..., columns]
+        index = self.columns[replicates, columns].unsqueeze(-2)
+        if len(block) == 1:  # several times faster than `gather`
+            return block.index_select(-1, index.flatten())
+        return block.gather(-1, index.expand(*block.shape[:-1], index.shape[-1]))
+
+
+@dataclass(frozen=True)
+class MadeBlocks:
+    r"""Blocks between `B x m` and `B x a` points, computed from the factor without gradients."""
+
+    process: ConditionedProcess
+    rows: ConditionedPoints
+    columns: ConditionedPoints
+
+    @property
+    def together(self) -> bool:
+        r"""Whether GPyTorch evaluates the kernel, always for all replicates."""
+        return self.process.process.cache.kernel is None
+
+    @torch.no_grad()
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        first, second = self.rows.part(replicates, rows), self.columns.part(replicates, columns)
+        return self.process.covariance(first, second)

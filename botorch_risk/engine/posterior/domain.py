@@ -1,0 +1,385 @@
+r"""The joint posterior of a GP over a finite domain, updated one observation at a time."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import InputDataError
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.arguments import check_flags
+from botorch_risk.engine.posterior import domain_arguments as arguments
+from botorch_risk.engine.posterior.cache import PosteriorCache
+from botorch_risk.engine.posterior.covariance import (
+    CovarianceBlocks,
+    DenseCovariance,
+    HeldBlocks,
+    MadeBlocks,
+)
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine.posterior.process import (
+    ConditionedPoints,
+    ConditionedProcess,
+    PriorProcess,
+)
+from botorch_risk.points import checked_points
+
+# A variance below this many units of rounding of the prior variance is 0 up to rounding.
+_RESOLUTION = 64
+
+
+class DomainPosterior:
+    r"""Posterior mean, variance and covariance of an exact GP over a finite domain.
+
+    For a `SingleTaskGP` with one output, or a subclass that keeps its `forward` and `posterior`
+    (inferred or fixed noise, any kernel and mean, input transforms that keep the number of points,
+    linear outcome transforms), of batch shape `[]` or `[R]`. With `L` the Cholesky factor of
+    `K + S` over all observations so far:
+
+        mean = m + V' z,  variance = k - diag(V' V),  covariance = K_D - V' V
+        V = L^-1 k(X, D),  z = L^-1 (y - m(X))
+
+    These are Eqs. (1), (2) and (20) of [Bogunovic2016truvar]_.
+
+    An observation appends one row to `V`, as in a growing Cholesky factor: the result equals a
+    refit up to rounding. The dense covariance is updated by rank one and recomputed when rounding
+    has grown. `dense=False` holds no `|D| x |D|` matrix and computes rows from the factor on
+    demand: `t x |D|` numbers instead.
+
+    The model is the prior and its data; observations of this object are added to them. If the
+    hyperparameters of the model change, everything is rebuilt and the observations are kept; if the
+    model gets other data, make a new object. All moments are in the units of the outcome, without
+    gradients except in `at`. Variances go down to 0: GPyTorch's floor of 1e-10 and its minimum
+    noise apply only to the data of the model.
+
+    Args:
+        model: An exact GP with one output.
+        domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
+        dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
+        posterior_transform: A scalarization of the single output (BoTorch's sign).
+        max_bytes: The maximum memory that the dense covariance may use.
+        observed: A boolean mask of the rows of the model's data that are samples,
+            `batch_shape x n`; all by default. Other rows do not enter `num_samples` and the range.
+
+    Raises:
+        BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
+        InputDataError: If `domain` is not finite.
+        UnsupportedError: If the model has no closed form, or `max_bytes` is too small.
+        ValueError: If `max_bytes` is not a positive integer.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> X = domain[[5, 30]]
+        >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
+        >>> posterior = DomainPosterior(model, domain)
+        >>> before = posterior.variance.max()
+        >>> posterior.observe(index=49, y=-0.3, noise=1e-4)
+        >>> bool(posterior.variance.max() < before), posterior.num_samples
+        (True, tensor(3))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        domain: Tensor,
+        *,
+        dense: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        max_bytes: int = 2**32,
+        observed: Tensor | None = None,
+    ) -> None:
+        check_flags(dense=dense)
+        arguments.check_model(model, posterior_transform)
+        self.model: Any = model
+        self.batch_shape: torch.Size = self.model.batch_shape
+        self.domain = arguments.checked_domain(domain, model)
+        self._observed = arguments.check_observed(observed, self.model)
+        self.dense = dense
+        self._B: int = self.batch_shape.numel()
+        if dense:
+            arguments.guard_memory(self._B, self.domain, max_bytes)
+        self.units = arguments.Units.of(posterior_transform)
+        self._predictor = MarginalPredictor(model, posterior_transform)
+        self._observations: list[Observation] = []
+        self._build()
+
+    @property
+    def mean(self) -> Tensor:
+        r"""Posterior means, `batch_shape x |D|`."""
+        return self._current().points.mean.reshape(*self.batch_shape, -1)
+
+    @property
+    def variance(self) -> Tensor:
+        r"""Posterior variances, `batch_shape x |D|`."""
+        return self._current().points.variance.reshape(*self.batch_shape, -1)
+
+    @property
+    def prior_variance(self) -> Tensor:
+        r"""The largest prior variance over the domain, `batch_shape`."""
+        return self._current().points.prior.variance.amax(dim=-1).reshape(self.batch_shape)
+
+    @property
+    def resolution(self) -> Tensor:
+        r"""The variance below which all is rounding, `batch_shape`."""
+        return _RESOLUTION * self.prior_variance * torch.finfo(self.domain.dtype).eps
+
+    @property
+    def num_samples(self) -> Tensor:
+        r"""The number of samples, the data of the model included, `batch_shape`."""
+        return self._state.count.reshape(self.batch_shape).clone()
+
+    @property
+    def outcome_range(self) -> tuple[Tensor, Tensor]:
+        r"""The smallest and the largest outcome so far, `batch_shape` each."""
+        low, high = (end.reshape(self.batch_shape) for end in (self._state.low, self._state.high))
+        return low.clone(), high.clone()
+
+    @property
+    def covariance(self) -> Tensor:
+        r"""The posterior covariance, `batch_shape x |D| x |D|`."""
+        matrix = self.covariance_between()(*3 * (slice(None),))
+        return matrix.reshape(*self.batch_shape, *matrix.shape[-2:])
+
+    def covariance_between(
+        self, rows: Tensor | None = None, columns: Tensor | None = None
+    ) -> CovarianceBlocks:
+        r"""Lazily evaluated blocks of the posterior covariance between points of the domain.
+
+        Args:
+            rows: `B x m` indices, for the `B` replicates (1 if the batch shape is []); `None`
+                for the whole domain in order.
+            columns: `B x a` indices, in the same way.
+        """
+        return self._current().blocks(rows, columns)
+
+    def points(self, index: Tensor) -> ConditionedPoints:
+        r"""The posterior at points of the domain, from `B x a` indices."""
+        return self._current().points.take(index)
+
+    def at(self, X: Tensor) -> ConditionedPoints:
+        r"""The posterior at any points `m x d` or `B x m x d`, differentiable in them.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
+        """
+        return self._current().process.at(checked_points(X, self.model))
+
+    def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
+        r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""
+        return self._state.process.covariance(first, second)
+
+    def inferred_noise(self, X: Tensor | None = None) -> Tensor | None:
+        r"""The model's noise variance, `B x m`, over the domain by default; `None` if fixed."""
+        prior = self._current().process.process
+        return prior.inferred_noise(self.domain if X is None else X)
+
+    def observe(
+        self, index: int | Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
+    ) -> None:
+        r"""Condition on an outcome at a point of the domain, in every replicate.
+
+        Args:
+            index: The index of the point, one for all or `batch_shape`.
+            y: The outcome in the units of the data, before a `posterior_transform`, one for all or
+                `batch_shape`; NaN where a replicate observed nothing. `None` hallucinates the
+                posterior mean: the mean is unchanged and the variance shrinks.
+            noise: Its noise variance >= 0, squared units of `y`; the inferred one if `None`.
+
+        Raises:
+            InputDataError: If `index` is not a valid integer index of the domain, or the noise is
+                below 1e-4 of the prior variance in float32.
+            ValueError: If the noise is missing, negative or not finite.
+        """
+        rows = arguments.checked_index(index, self._B, self.domain)
+        domain = self.domain.expand(self._B, *self.domain.shape[-2:])
+        X = domain[torch.arange(self._B, device=rows.device), rows].unsqueeze(-2)
+        self._record(X, *self.units.apply(y, noise, self.domain), rows)
+
+    def observe_at(
+        self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
+    ) -> None:
+        r"""Condition on an outcome at a point on or off the domain, otherwise as `observe`.
+
+        Args:
+            X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
+            y: As in `observe`.
+            noise: As in `observe`.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` is not one point of the domain's columns.
+            InputDataError, ValueError: As for `observe`, or if `X` is not finite.
+        """
+        point = arguments.checked_point(X, self.batch_shape, self.domain)
+        self._record(point, *self.units.apply(y, noise, self.domain))
+
+    def hallucinate(
+        self, X: Tensor, noise: Tensor, index: Tensor | None = None, within: Tensor | None = None
+    ) -> None:
+        r"""Condition on the posterior mean at a point, which shrinks the variance only.
+
+        Used for greedy choices of a batch. `observe` uses the units of the data for the noise, this
+        method the units of `variance`; it refuses what `observe_at` refuses.
+
+        Args:
+            X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
+            noise: `batch_shape` noise variances >= 0, squared units of `mean`.
+            index: `batch_shape` rows of the points in the domain, if they are on it.
+            within: `batch_shape` booleans: the replicates that get a sample; all by default.
+        """
+        point = arguments.checked_point(X, self.batch_shape, self.domain)
+        y = self.at(point).mean.detach().reshape(self._B)
+        if within is not None:
+            y = y.where(within.reshape(self._B), torch.nan)
+        self._record(point, y, noise, None if index is None else index.reshape(self._B))
+
+    def copy(self) -> DomainPosterior:
+        twin = copy.copy(self)
+        twin._observations, twin._state = list(self._observations), self._state.copy()
+        return twin
+
+    def _record(
+        self,
+        X: Tensor,
+        y: float | Tensor | None,
+        noise: float | Tensor | None,
+        index: Tensor | None = None,
+    ) -> None:
+        process = self._current().process
+        noise = process.process.inferred_noise(X) if noise is None else noise
+        if noise is None:
+            raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
+        variance = arguments.per_replicate("noise", noise, self._B, self.domain)
+        arguments.check_noise(variance, self.prior_variance)
+        outcome = process.at(X).mean if y is None else y
+        outcome = arguments.per_replicate("y", outcome, self._B, self.domain)
+        if outcome.isinf().any():
+            raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
+        if index is None:  # off the domain
+            index = torch.full((self._B,), -1, device=self.domain.device)
+        self._observations.append(Observation(X, outcome, variance, index))
+        self._state.condition(self._observations[-1])
+
+    def _build(self) -> None:
+        self._targets = self.model.train_targets.clone()
+        prior = PriorProcess(self.model, self._predictor, PosteriorCache.build(self.model))
+        observed = self._observed.reshape(self._B, -1)
+        self._state = ConditionedDomain.of(prior, self.domain, observed, self.dense)
+        for observation in self._observations:
+            self._state.condition(observation)
+
+    def _current(self) -> ConditionedDomain:
+        if not self._state.process.process.cache.state.is_current():
+            now, then = self.model.train_targets, self._targets
+            if (now.dtype, now.device) != (then.dtype, then.device):
+                raise InputDataError(
+                    f"Expected the model to stay in {then.dtype} on {then.device}: build a new "
+                    f"DomainPosterior for another. Got {now.dtype} on {now.device}."
+                )
+            if not torch.equal(now, then):
+                raise InputDataError(
+                    "Expected the model to keep its data: build a new DomainPosterior for others. "
+                    f"Got outcomes of shape {tuple(now.shape)} after {tuple(then.shape)}."
+                )
+            self._build()
+        return self._state
+
+
+class Observation(NamedTuple):
+    r"""One outcome of each of `B` replicates.
+
+    Attributes:
+        X: `B x 1 x d` points in the units of the model's inputs.
+        y: `B` outcomes, NaN if missing.
+        noise: `B` noise variances.
+        row: `B` rows of the points in the domain, -1 off the domain.
+    """
+
+    X: Tensor
+    y: Tensor
+    noise: Tensor
+    row: Tensor
+
+
+@dataclass
+class ConditionedDomain:
+    r"""The posterior over the points of a domain, for `B` replicates.
+
+    Attributes:
+        process: The posterior at any point.
+        points: The posterior at the domain.
+        covariance: The dense covariance of the domain, or `None` if blocks are made on demand.
+        count: `B` numbers of samples.
+        low: `B` smallest outcomes.
+        high: `B` largest outcomes.
+    """
+
+    process: ConditionedProcess
+    points: ConditionedPoints
+    covariance: DenseCovariance | None
+    count: Tensor
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls, prior: PriorProcess, domain: Tensor, observed: Tensor, dense: bool
+    ) -> ConditionedDomain:
+        r"""The posterior of the data of a model; `observed`, `B x n`, marks its samples."""
+        process = ConditionedProcess.of(prior)
+        points, outcomes = process.at(domain), prior.outcomes()
+        return cls(
+            process=process,
+            points=points,
+            covariance=DenseCovariance(process, points) if dense else None,
+            count=observed.sum(dim=-1),
+            low=outcomes.where(observed, torch.inf).amin(dim=-1),
+            high=outcomes.where(observed, -torch.inf).amax(dim=-1),
+        )
+
+    @property
+    def rounding(self) -> Tensor:
+        r"""One unit of rounding of the largest prior variance, `B`."""
+        prior = self.points.prior.variance
+        return prior.amax(dim=-1) * torch.finfo(prior.dtype).eps
+
+    def blocks(self, rows: Tensor | None, columns: Tensor | None) -> CovarianceBlocks:
+        if self.covariance is not None:
+            return HeldBlocks(self.covariance, rows, columns)
+        first, second = (self.points if i is None else self.points.take(i) for i in (rows, columns))
+        return MadeBlocks(self.process, first, second)
+
+    @torch.no_grad()
+    def condition(self, observation: Observation) -> None:
+        r"""Add one observation by extending the Cholesky factor by a row."""
+        X, y, noise, row = observation
+        point = self.process.at(X)
+        variance = point.variance.squeeze(-1) + noise  # B
+        # An outcome whose variance is rounding was known already: dividing by it adds only noise.
+        known = y.isfinite() & (variance > self.rounding)
+        root = variance.rsqrt().where(known, 0.0)
+        column = self.process.covariance(point, self.points).squeeze(-2)  # B x |D|
+        new_row = column * root.unsqueeze(-1)
+        if self.covariance is not None:
+            self.covariance.subtract(self.process, self.points, column, root, row)
+        self.process = self.process.extended(point, y, root)
+        self.points = self.points._replace(
+            whitened=torch.cat([self.points.whitened, new_row.unsqueeze(-2)], dim=-2),
+            mean=self.points.mean + new_row * self.process.residuals[..., -1:],
+            # At a point observed without noise the difference is rounding of either sign.
+            variance=(self.points.variance - new_row.square()).clamp_min(0.0),
+        )
+        self.count = self.count + y.isfinite()
+        self.low, self.high = torch.fmin(self.low, y), torch.fmax(self.high, y)  # without NaN
+
+    def copy(self) -> ConditionedDomain:
+        twin = copy.copy(self)
+        if self.covariance is not None:
+            twin.covariance = self.covariance.copy()
+        return twin

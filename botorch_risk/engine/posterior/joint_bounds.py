@@ -1,0 +1,117 @@
+r"""Confidence bounds of one or several models at the same points, in one step of the graph."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from gpytorch import settings
+from torch import Tensor
+
+from botorch_risk.engine.posterior.cache import PosteriorCache
+from botorch_risk.engine.posterior.marginals import MarginalPredictor, has_closed_form
+from botorch_risk.engine.posterior.stationary_moments import bound_and_gradient, outcome_bound
+from botorch_risk.points import checked_points, scales_columns
+
+
+class JointBounds:
+    r"""`mean + width * standard deviation` of several predictors, of f and its noise for example.
+
+    If the models are alike (direct formulas for their kernels, the same number of data, one affine
+    map back to the outcome) they are evaluated as one batch, with one node in the graph: at a few
+    points a call costs as much for two models as for one, and a graph node more than its
+    arithmetic. Others are evaluated one after the other.
+
+    The predictors are of models with the same inputs and batch shape.
+    """
+
+    def __init__(self, predictors: Sequence[MarginalPredictor]) -> None:
+        self.predictors = tuple(predictors)
+        self._stacked: tuple[tuple[PosteriorCache, ...], PosteriorCache | None] = (), None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_stacked": ((), None)}
+
+    def __call__(self, X: Tensor, widths: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        r"""The bound of each predictor, `batch_shape x m` each.
+
+        Args:
+            X: `batch_shape x m x d`, where `batch_shape` broadcasts with the models'.
+            widths: For each model a number of standard deviations, below 0 for a lower bound;
+                broadcastable to `batch_shape x 1`.
+        """
+        cache = self._current()
+        if cache is None or 0 in X.shape[:-1]:
+            moments = [predictor(X) for predictor in self.predictors]
+            pairs = zip(moments, widths, strict=True)
+            return tuple(mean + width * variance.sqrt() for (mean, variance), width in pairs)
+        models = [predictor.model for predictor in self.predictors]
+        X = checked_points(X, models[0])
+        if len(models) == 1:  # without the dimension of models, which costs as much as the sums
+            with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+                floor = settings.min_variance.value(X.dtype)
+                return (outcome_bound(models[0].transform_inputs(X), cache, floor, widths[0]),)
+        batch_shape = cache.factor.shape[1:-2]
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            if X.dim() < len(batch_shape) + 2:
+                X = X.expand(*batch_shape, *X.shape[-2:])
+            model_dim = -3 - len(batch_shape)
+            if any("input_transform" in model._modules for model in models):
+                inputs = torch.stack([model.transform_inputs(X) for model in models], model_dim)
+            else:
+                inputs = X.unsqueeze(model_dim)
+            floor = settings.min_variance.value(X.dtype)
+            width = torch.stack([each.expand(*batch_shape, 1) for each in widths])
+            return outcome_bound(inputs, cache, floor, width).unbind(model_dim + 1)
+
+    def value_and_gradient(
+        self, X: Tensor, widths: Sequence[Tensor]
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
+        r"""The bound of each predictor and its gradient, without any graph.
+
+        `batch_shape x m` each and `batch_shape x m x d` each; `None` if the models are not alike,
+        or have an input transform other than a single `Normalize`.
+        """
+        cache = self._current()
+        models = [predictor.model for predictor in self.predictors]
+        transforms = [model._modules.get("input_transform") for model in models]
+        alone = len(models) == 1 and scales_columns(transforms[0])
+        if cache is None or not (alone or all(each is None for each in transforms)):
+            return None
+        X = checked_points(X.detach(), models[0])
+        floor = settings.min_variance.value(X.dtype)
+        if len(models) == 1:
+            inputs = models[0].transform_inputs(X)
+            bound, gradient = bound_and_gradient(inputs, cache, floor, widths[0])
+            if alone:  # the chain rule for (X - offset) / coefficient
+                gradient = gradient / transforms[0].coefficient.to(gradient)
+            return (bound,), (gradient,)
+        width = torch.stack([each.expand(*X.shape[:-2], 1) for each in widths])
+        bounds, gradients = bound_and_gradient(X.unsqueeze(0), cache, floor, width)
+        return bounds.unbind(0), gradients.unbind(0)
+
+    def _current(self) -> PosteriorCache | None:
+        r"""The present factors of all models; `None` if they are not alike."""
+        for predictor in self.predictors:
+            if not has_closed_form(predictor.model, predictor.posterior_transform):
+                return None
+            if predictor.model.training:  # its training inputs are then not transformed
+                predictor.model.eval()
+        caches = tuple(predictor.current_cache() for predictor in self.predictors)
+        known, stack = self._stacked
+        if len(known) != len(caches) or any(
+            now is not then for now, then in zip(caches, known, strict=True)
+        ):
+            each = [_transformed(*pair) for pair in zip(caches, self.predictors, strict=True)]
+            stack = PosteriorCache.stack(each)
+            stack = each[0] if stack is not None and len(each) == 1 else stack
+            self._stacked = caches, stack
+        return stack
+
+
+def _transformed(cache: PosteriorCache, predictor: MarginalPredictor) -> PosteriorCache:
+    transform, units = predictor.posterior_transform, cache.units
+    if transform is None or units is None:
+        return cache
+    weight = transform.weights.to(units.scale)
+    offset = transform.offset + weight * units.offset
+    return replace(cache, units=units._replace(scale=weight * units.scale, offset=offset))

@@ -1,0 +1,273 @@
+r"""An exact GP before and after its data, in the units of the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from gpytorch.likelihoods import GaussianLikelihood
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from botorch_risk.engine.posterior.cache import PosteriorCache
+from botorch_risk.engine.posterior.kernels import StationaryKernel
+from botorch_risk.engine.posterior.marginals import MarginalPredictor
+
+
+class Points(NamedTuple):
+    r"""Points with their prior moments, for `B` replicates.
+
+    Attributes:
+        inputs: `B x m x d` in the space of the kernel, or `m x d` if all replicates share it.
+        scale: `B x m`; the covariance of two points is their correlation times both scales.
+        mean: `B x m` prior means in the units of the outcome.
+        variance: `B x m` prior variances, squared units of the outcome.
+    """
+
+    inputs: Tensor
+    scale: Tensor
+    mean: Tensor
+    variance: Tensor
+
+    def take(self, index: Tensor) -> Points:
+        r"""The points of a `B x a` index."""
+        inputs = self.inputs.expand(*self.scale.shape, -1)
+        rows = index.unsqueeze(-1).expand(*index.shape, inputs.shape[-1])
+        return Points(inputs.gather(-2, rows), *(part.gather(-1, index) for part in self[1:]))
+
+
+@dataclass(frozen=True)
+class PriorProcess:
+    r"""Mean, covariance and noise of an exact GP with one output, transforms included.
+
+    The linear outcome transforms and the posterior transform become an offset and a factor at each
+    point. Covariances are differentiable in the first argument only.
+
+    Attributes:
+        model: The GP, of batch shape `[]` or `[R]`; there are `B` = 1 or `R` replicates.
+        predictor: Transforms moments to the units of the outcome.
+        cache: The factors of the training data.
+    """
+
+    model: Any
+    predictor: MarginalPredictor
+    cache: PosteriorCache
+
+    @property
+    def num_replicates(self) -> int:
+        return self.model.batch_shape.numel()
+
+    def points(self, X: Tensor) -> Points:
+        r"""Prepare points `m x d` or `B x m x d` in the units of the model's inputs."""
+        shape = (self.num_replicates, X.shape[-2])
+        inputs = self.model.transform_inputs(X)
+        offset, factor = (part.expand(shape) for part in self._units(inputs))
+        mean = self.model.mean_module(inputs).expand(shape)
+        kernel = self.cache.kernel
+        if kernel is None:
+            latent = self.model.covar_module(inputs, diag=True).expand(shape)
+            scale = factor
+        else:
+            inputs = self._batched(inputs - self.cache.centre) / self._batched(kernel.lengthscale)
+            latent = torch.ones_like(mean)
+            scale = factor * self._batched(kernel.outputscale).sqrt().flatten(-2)
+        return Points(inputs, scale, offset + factor * mean, scale.square() * latent)
+
+    def correlation(self, first: Tensor, second: Tensor) -> Tensor:
+        r"""`B x m x n` covariances of the latent process, in units of the points' scales."""
+        kernel = self.cache.kernel
+        if kernel is None:
+            model_inputs = [self._as_model_batch(inputs) for inputs in (first, second)]
+            covariance = self.model.covar_module(*model_inputs).to_dense()
+            return covariance if covariance.dim() == 3 else covariance.unsqueeze(0)
+        if first.requires_grad and torch.is_grad_enabled():
+            result: Tensor = _Correlation.apply(first, second, kernel)
+            return result
+        return kernel.correlation(kernel.squared_distance(first, second))
+
+    def covariance(self, first: Points, second: Points) -> Tensor:
+        r"""`B x m x n` prior covariances, squared units of the outcome."""
+        correlation = self.correlation(first.inputs, second.inputs)
+        if correlation.requires_grad:
+            return correlation * first.scale.unsqueeze(-1) * second.scale.unsqueeze(-2)
+        return correlation.mul_(first.scale.unsqueeze(-1)).mul_(second.scale.unsqueeze(-2))
+
+    def training(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Inputs, factor and residuals of the training data.
+
+        Returns:
+            Inputs `B x n x d`; the inverse Cholesky factor `B x n x n` that whitens the
+            correlations with them; and the whitened residuals `B x n`.
+        """
+        cache = self.cache
+        # The cached factor has the root of the outputscale in it, for correlations.
+        outputscale = 1.0 if cache.kernel is None else cache.kernel.outputscale
+        residual = self.model.train_targets - self.model.mean_module(self.model.train_inputs[0])
+        whitened = cache.factor / outputscale**0.5 @ residual.unsqueeze(-1)
+        inputs = cache.train_inputs
+        return self._batched(inputs), self._batched(cache.factor), self._batched(whitened)[..., 0]
+
+    def outcomes(self) -> Tensor:
+        r"""The outcomes that the model was trained on, `B x n`."""
+        offset, factor = self._units(self.model.train_inputs[0])
+        targets = self.model.train_targets
+        return (offset + factor * targets).expand(self.num_replicates, targets.shape[-1])
+
+    def inferred_noise(self, X: Tensor) -> Tensor | None:
+        r"""The inferred noise variance at points, `B x m`; `None` if the noise is fixed."""
+        likelihood = self.model.likelihood
+        if type(likelihood) is not GaussianLikelihood:
+            return None
+        return likelihood.noise.detach() * self.outcome_factor(X).square()
+
+    def outcome_factor(self, X: Tensor) -> Tensor:
+        r"""The size of the model's unit in the user's units at points, `B x m`."""
+        _, factor = self._shared_units() or self._units(self.model.transform_inputs(X))
+        return factor.expand(self.num_replicates, X.shape[-2])
+
+    def _shared_units(self) -> tuple[Tensor, Tensor] | None:
+        r"""The offset and factor of all points, if they are known to be the same."""
+        units, constant = self.cache.units, self.cache.constant
+        if units is None or constant is None or self.predictor.posterior_transform is not None:
+            return None
+        return units.offset - units.scale * constant, units.scale
+
+    def _units(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Offset and factor from the model's outcomes to the user's, at transformed inputs."""
+        if (shared := self._shared_units()) is not None:
+            return shared
+        zero = inputs.new_zeros(*self.model.batch_shape, inputs.shape[-2])
+        with torch.no_grad():  # an affine map is known from where it takes 0 and 1
+            offset, _ = self.predictor.to_outcome(zero, zero, inputs.detach())
+            one, _ = self.predictor.to_outcome(zero + 1, zero, inputs.detach())
+        return offset, one - offset
+
+    def _batched(self, value: Tensor) -> Tensor:
+        return value if value.dim() == 3 else value.unsqueeze(0)
+
+    def _as_model_batch(self, inputs: Tensor) -> Tensor:
+        alone = not self.model.batch_shape and inputs.dim() == 3
+        return inputs.squeeze(0) if alone else inputs
+
+
+class ConditionedPoints(NamedTuple):
+    r"""Points with their posterior moments, for `B` replicates.
+
+    Attributes:
+        prior: The points with their prior moments.
+        whitened: `B x t x m` columns `L^-1 k(X, points)`; products of two columns are the
+            covariance explained by the `t` observations.
+        mean: `B x m` posterior means.
+        variance: `B x m` posterior variances, at least 0.
+    """
+
+    prior: Points
+    whitened: Tensor
+    mean: Tensor
+    variance: Tensor
+
+    def take(self, index: Tensor) -> ConditionedPoints:
+        spread = index.unsqueeze(-2).expand(-1, self.whitened.shape[-2], -1)
+        return ConditionedPoints(
+            self.prior.take(index),
+            self.whitened.gather(-1, spread),
+            self.mean.gather(-1, index),
+            self.variance.gather(-1, index),
+        )
+
+    def part(self, replicates: slice, points: slice) -> ConditionedPoints:
+        inputs = self.prior.inputs.expand(*self.mean.shape, -1)
+        prior = Points(inputs, *self.prior[1:])
+        return ConditionedPoints(
+            Points(*(field[replicates, points] for field in prior)),
+            self.whitened[replicates, :, points],
+            self.mean[replicates, points],
+            self.variance[replicates, points],
+        )
+
+
+@dataclass(frozen=True)
+class ConditionedProcess:
+    r"""The inverse Cholesky factor of all observations, extended row by row.
+
+    With `L` the Cholesky factor of `K + S`, `V = L^-1 k(X, .)` and `z = L^-1 (y - m(X))`:
+
+        mean = m + V' z,   covariance = k - V' V                        Eqs. (1), (2), (20)
+
+    Attributes:
+        process: The prior.
+        inputs: `B x t x d` inputs in the space of the kernel.
+        factor: `B x t x t`, which whitens the correlations with them.
+        residuals: `B x t`, the `z` above.
+    """
+
+    process: PriorProcess
+    inputs: Tensor
+    factor: Tensor
+    residuals: Tensor
+
+    @classmethod
+    def of(cls, process: PriorProcess) -> ConditionedProcess:
+        return cls(process, *(part.detach() for part in process.training()))
+
+    def at(self, X: Tensor) -> ConditionedPoints:
+        r"""The posterior at `m x d` or `B x m x d` points, differentiable in them."""
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            prior = self.process.points(X)
+            correlation = self.process.correlation(prior.inputs, self.inputs)  # B x m x t
+            whitened = self.factor @ correlation.mT * prior.scale.unsqueeze(-2)
+            mean = prior.mean + (whitened * self.residuals.unsqueeze(-1)).sum(dim=-2)
+            variance = prior.variance - whitened.square().sum(dim=-2)
+            return ConditionedPoints(prior, whitened, mean, variance.clamp_min(0.0))
+
+    def covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
+        r"""`B x m x n` posterior covariances, differentiable in the first points."""
+        prior = self.process.covariance(first.prior, second.prior)
+        if prior.requires_grad:
+            return prior - first.whitened.mT @ second.whitened
+        return prior.baddbmm_(first.whitened.mT, second.whitened, alpha=-1.0)  # Eq. (20)
+
+    def extended(
+        self, point: ConditionedPoints, outcome: Tensor, precision_root: Tensor
+    ) -> ConditionedProcess:
+        r"""Condition on one more observation.
+
+        Args:
+            point: The point under this process, `m = 1`.
+            outcome: `B` outcomes.
+            precision_root: `B` inverse standard deviations of the outcome; 0 where it is missing.
+        """
+        root = precision_root.unsqueeze(-1)
+        # The next row of a Cholesky factor is the point minus what the rows before it explain, over
+        # its standard deviation. A root of 0 appends a row of zeros, which explains nothing: all
+        # replicates keep one shape where some have no outcome.
+        row = torch.cat([-point.whitened.mT @ self.factor, point.prior.scale.unsqueeze(-1)], dim=-1)
+        wider = torch.cat([self.factor, torch.zeros_like(self.factor[..., :1])], dim=-1)
+        surprise = (outcome.unsqueeze(-1) - point.mean).where(root > 0, 0.0)
+        inputs = point.prior.inputs.expand(self.inputs.shape[0], 1, -1)
+        return replace(
+            self,
+            inputs=torch.cat([self.inputs, inputs], dim=-2),
+            factor=torch.cat([wider, row * root.unsqueeze(-1)], dim=-2),
+            residuals=torch.cat([self.residuals, surprise * root], dim=-1),
+        )
+
+
+class _Correlation(torch.autograd.Function):
+    r"""A stationary correlation with its gradient in the first points, 0 where points meet."""
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, kernel: StationaryKernel) -> Tensor:
+        correlation, slope = kernel.correlation_and_slope(kernel.squared_distance(first, second))
+        ctx.save_for_backward(first, second, slope)
+        return correlation.clone()  # one tensor with its slope for the squared exponential
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        first, second, slope = ctx.saved_tensors
+        # sum_j grad_j dk/dz = sum_j grad_j slope_j (z_j - z), without an m x n x d tensor.
+        pull = grad * slope
+        gradient = pull @ second - pull.sum(dim=-1, keepdim=True) * first
+        return gradient.sum_to_size(first.shape), None, None

@@ -1,0 +1,304 @@
+r"""The objective of a fit of the mean and the noise to all readings, in rows of parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine.fit.marginal_likelihood import lengthscale_gradient
+from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.engine.fit.parameters import ExactGPParts, NotInClosedFormError
+from botorch_risk.engine.posterior.kernels import correlation_and_slope
+from botorch_risk.matrices import squared_differences
+from botorch_risk.models.laplace_evidence import (
+    LogLikelihood,
+    Readings,
+    evidence_at,
+    find_mode,
+    pull_of_sites,
+    sites_of_spread,
+)
+
+# The log ratio of a lengthscale of the noise to the mean's: one shift, of prior mean
+# SHARED_SHIFT and variance 1, that all inputs share, and the standard deviation of each input
+# about it. Noise varies more slowly than the mean does, and along the same inputs.
+SHARED_SHIFT, OWN_SHIFT = 0.7, 0.35
+# Entries of the n x n matrices of several rows.
+_COVARIANCES = ChunkSize(cpu=2**16)
+
+
+class TwoProcesses:
+    r"""The hyperparameters of a process of the mean and of one of the noise, in rows.
+
+    A row holds the parameters of the mean, those of the noise, and the level: the value of the
+    noise process from which the search for its mode starts.
+    """
+
+    def __init__(self, mean: ExactGPParts, noise: ExactGPParts, observed: Tensor | None) -> None:
+        self.parts = mean, noise
+        of_mean, of_noise = (MarginalLikelihoodObjective(one, observed) for one in self.parts)
+        self.mean, self.noise = of_mean, of_noise
+        for side in (of_mean, of_noise):
+            if any(one.name not in ("lengthscale", "outputscale") for one in side.moved):
+                raise NotInClosedFormError("a constant mean with a prior that is not normal")
+        split, end = of_mean.num_parameters, of_mean.num_parameters + of_noise.num_parameters
+        self.of_mean, self.of_noise, self.num_parameters = slice(split), slice(split, end), end + 1
+        self.num_observed, self.lost = of_mean.num_observed, of_mean.lost
+        self.inputs = mean.X.double(), noise.X.double()
+        self.units = of_mean.units
+
+    @property
+    def num_replicates(self) -> int:
+        return len(self.num_observed)
+
+    @property
+    def lengthscales(self) -> tuple[slice, slice]:
+        r"""The positions of both processes' lengthscales in a row."""
+        of_mean, of_noise = (
+            next(
+                slice_
+                for one, slice_ in zip(side.moved, side.slices, strict=True)
+                if one.name == "lengthscale"
+            )
+            for side in (self.mean, self.noise)
+        )
+        start = self.of_noise.start
+        return of_mean, slice(of_noise.start + start, of_noise.stop + start)
+
+    @property
+    def have_equal_inputs(self) -> bool:
+        of_mean, of_noise = self.lengthscales
+        return of_mean.stop - of_mean.start == of_noise.stop - of_noise.start
+
+    def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Hyperparameters in natural units and their derivatives, `rows x (p - 1)` each."""
+        pairs = [
+            self.mean.natural(theta[:, self.of_mean], replicates),
+            self.noise.natural(theta[:, self.of_noise], replicates),
+        ]
+        values, slopes = (np.concatenate(part, axis=1) for part in zip(*pairs, strict=True))
+        return values, slopes
+
+    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
+        sides = zip(self.mean.bounds(rows), self.noise.bounds(rows), strict=True)
+        end = np.full((len(rows), 1), np.inf)
+        lower, upper = (np.concatenate(part, axis=1) for part in sides)
+        return np.concatenate([lower, -end], axis=1), np.concatenate([upper, end], axis=1)
+
+    def own(self) -> ndarray:
+        r"""The models' own values and level 0, `R x p`; output scales follow raw targets."""
+        blocks = [
+            side.transform(np.concatenate([one.rows(one.natural) for one in side.moved], axis=1))
+            for side in (self.mean, self.noise)
+        ]
+        far = ~self.units.is_standard
+        for one, slice_ in zip(self.mean.moved, self.mean.slices, strict=True):
+            if one.name == "outputscale":
+                blocks[0][far, slice_] = 2 * np.log(self.units.scale)[far, None]
+        return np.concatenate([*blocks, np.zeros((self.num_replicates, 1))], axis=1)
+
+    def write(self, theta: ndarray, keep: ndarray) -> None:
+        r"""Set the hyperparameters and the constant of the noise, not the constant of the mean."""
+        values, _ = self.natural(theta, np.arange(len(theta)))
+        for side, part in ((self.mean, self.of_mean), (self.noise, self.of_noise)):
+            for one, slice_ in zip(side.moved, side.slices, strict=True):
+                one.write(values[:, part][:, slice_], keep)
+        for one in self.parts[1].hyperparameters:
+            if one.name == "constant":
+                one.write(theta[:, -1:], keep)
+
+
+class _Objective:
+    r"""The common part of both stages of the fit; a `FitObjective`."""
+
+    def __init__(self, processes: TwoProcesses, readings: Readings, variances: Tensor) -> None:
+        self.processes, self._readings, self._variances = processes, readings, variances
+        mean = processes.parts[0]
+        self.like, self.batch_shape = mean.Y, mean.batch_shape
+        self.num_observed, self.num_parameters = processes.num_observed, processes.num_parameters
+        self.precision = float(np.finfo(np.float64).eps)
+        self._chunk = _COVARIANCES.rows(mean.X.device, mean.X.shape[-2] ** 2)
+
+    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
+        return self.processes.bounds(rows)
+
+    def broken_data(self) -> dict[int, str]:
+        return self.processes.mean.broken_data()
+
+    def _scaled(self, value: ndarray, gradient: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        r"""The loss for each observed point."""
+        replicates = rows % len(self.num_observed)
+        value[self.processes.lost[replicates]] = np.nan
+        scale = -1.0 / self.num_observed[replicates]
+        return scale * value, scale[:, None] * gradient
+
+    def _tensor(self, array: ndarray) -> Tensor:
+        return torch.as_tensor(array, device=self._readings.means.device)
+
+
+class ConstantNoiseObjective(_Objective):
+    r"""The likelihood of all readings under constant noise, given by the level."""
+
+    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        processes, replicates = self.processes, rows % len(self.num_observed)
+        values, slopes = processes.mean.natural(theta[:, processes.of_mean], replicates)
+        value, slope = processes.mean.log_priors(values, rows)
+        index = self._tensor(replicates)
+        parts = (self._tensor(values), self._tensor(theta[:, -1]), index)
+        chunks = zip(*(part.split(self._chunk) for part in parts), strict=True)
+        joint = torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().numpy()
+        level, variance = theta[:, -1], self._variances[1].cpu().numpy()[replicates]
+        gradient = np.zeros_like(theta)
+        gradient[:, processes.of_mean] = slopes * (slope + joint[:, 2:])
+        gradient[:, -1] = joint[:, 1] - level / variance
+        return self._scaled(value + joint[:, 0] - 0.5 * level**2 / variance, gradient, rows)
+
+    def _likelihood(self, values: Tensor, level: Tensor, replicate: Tensor) -> Tensor:
+        r"""The value, and the derivatives in the level and in the hyperparameters."""
+        data = self._readings.rows(replicate)
+        h = (data.level + level).unsqueeze(-1).expand_as(data.means)
+        kernel = _Kernel.of(self.processes, 0, replicate, values, self._variances[0][replicate])
+        part = LogLikelihood(data.masked(kernel.covariance), data)(h)
+        weights = part.weights
+        of_mean = 0.5 * (weights.unsqueeze(-1) * weights.unsqueeze(-2) - part.precision)
+        slopes = kernel.gradient(data.masked(of_mean))
+        return torch.cat([part.value[:, None], part.slope.sum(-1, keepdim=True), slopes], dim=-1)
+
+    def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
+        return theta
+
+
+class EvidenceObjective(_Objective):
+    r"""`-(evidence + log priors) / n` of all readings, for the hyperparameters of both processes.
+
+    Both constants are integrated out; the level and the spread of repeats only set the start of the
+    search for a row's first mode. Later searches start from the mode of the best point so far.
+    """
+
+    def __init__(
+        self, processes: TwoProcesses, readings: Readings, variances: Tensor, tied: bool
+    ) -> None:
+        super().__init__(processes, readings, variances)
+        self._tied = tied and processes.have_equal_inputs
+        # The sites at the best point of each row, and the pull: `rows x 3 x n`.
+        self._mode, self._best = readings.means[:0].unsqueeze(1), np.zeros(0)
+
+    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        processes, replicates = self.processes, rows % len(self.num_observed)
+        values, slopes = processes.natural(theta, replicates)
+        joint, mode = self._evidence(values, theta[:, -1], rows)
+        value, gradient = joint[:, 0].copy(), np.zeros_like(theta)
+        gradient[:, :-1] = joint[:, 1:]
+        for side, part in (
+            (processes.mean, processes.of_mean),
+            (processes.noise, processes.of_noise),
+        ):
+            density, slope = side.log_priors(values[:, part], rows)
+            value += density
+            gradient[:, part] += slope
+        gradient[:, :-1] *= slopes
+        if self._tied:
+            of_mean, of_noise = processes.lengthscales
+            density, slope = log_density_of_shifts(theta[:, of_noise] - theta[:, of_mean])
+            value += density
+            gradient[:, of_noise] += slope
+            gradient[:, of_mean] -= slope
+        better = value >= self._best[rows]  # False for NaN
+        self._best[rows[better]] = value[better]
+        index, kept = self._tensor(rows), self._tensor(better)[:, None, None]
+        self._mode[index] = torch.where(kept, mode, self._mode[index])
+        return self._scaled(value, gradient, rows)
+
+    def _evidence(self, values: ndarray, levels: ndarray, rows: ndarray) -> tuple[ndarray, Tensor]:
+        r"""The evidence and its derivatives in natural units, `rows x p`, and its modes."""
+        index, replicates = self._tensor(rows), self._tensor(rows % len(self.num_observed))
+        sites = self._known_sites(self._tensor(levels), index, replicates, rows.max())
+        parts = (self._tensor(values), sites, replicates)
+        chunks = zip(*(part.split(self._chunk) for part in parts), strict=True)
+        results, pulls = zip(*(self._evidence_of(*chunk) for chunk in chunks), strict=True)
+        return torch.cat(results).cpu().numpy(), torch.cat(pulls)
+
+    def _known_sites(self, level: Tensor, index: Tensor, replicates: Tensor, last: int) -> Tensor:
+        r"""The starts of the searches for modes, `rows x 2 x n`."""
+        missing, n = last + 1 - len(self._mode), self._mode.shape[-1]
+        if missing > 0:
+            new = self._mode.new_full((missing, 3, n), torch.nan)
+            self._mode = torch.cat([self._mode.expand(-1, 3, -1), new])
+            self._best = np.concatenate([self._best, np.full(missing, -np.inf)])
+        known, data = self._mode[index, :2], self._readings.rows(replicates)
+        return torch.where(known.isnan(), sites_of_spread(data, data.level + level), known)
+
+    def _evidence_of(
+        self, values: Tensor, sites: Tensor, replicate: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        processes, data = self.processes, self._readings.rows(replicate)
+        mean, noise = (
+            _Kernel.of(processes, i, replicate, values[:, part], self._variances[i][replicate])
+            for i, part in enumerate((processes.of_mean, processes.of_noise))
+        )
+        pull = pull_of_sites(noise.covariance, data, sites)
+        mode = find_mode(data.masked(mean.covariance), noise.covariance, data, pull)
+        evidence = evidence_at(mode, noise.covariance, data)
+        slopes = [mean.gradient(data.masked(evidence.of_mean)), noise.gradient(evidence.of_noise)]
+        there = torch.cat([mode.sites(data), mode.pull.unsqueeze(1)], dim=1)
+        return torch.cat([evidence.value.unsqueeze(-1), *slopes], dim=-1), there
+
+    def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
+        index = self._tensor(np.arange(len(theta)) if rows is None else rows)
+        level = (self._variances[1] * self._mode[index, 2].sum(-1)).cpu().numpy()
+        theta = np.concatenate([theta[:, :-1], level[:, None]], axis=1)
+        self.processes.write(theta, keep)
+        return theta
+
+
+def log_density_of_shifts(shifts: ndarray) -> tuple[ndarray, ndarray]:
+    r"""The log density of logarithms of ratios of lengthscales, `rows x d`, and its gradient."""
+    shared = shifts.mean(axis=1, keepdims=True)
+    own = (shifts - shared) / OWN_SHIFT
+    value = -0.5 * (shared[:, 0] - SHARED_SHIFT) ** 2 - 0.5 * (own**2).sum(axis=1)
+    return value, -(shared - SHARED_SHIFT) / shifts.shape[1] - own / OWN_SHIFT
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    r"""The covariance of a process at its training inputs, constant included."""
+
+    Z: Tensor  # scaled inputs, rows x n x d
+    lengthscale: Tensor
+    outputscale: Tensor  # rows
+    correlation: Tensor
+    slope: Tensor
+    covariance: Tensor
+    has_outputscale: bool
+
+    @classmethod
+    def of(
+        cls, processes: TwoProcesses, which: int, index: Tensor, values: Tensor, variance: Tensor
+    ) -> _Kernel:
+        parts, side = processes.parts[which], (processes.mean, processes.noise)[which]
+        named = {
+            one.name: values[:, slice_] for one, slice_ in zip(side.moved, side.slices, strict=True)
+        }
+        lengthscale = named["lengthscale"]
+        outputscale = named.get("outputscale", torch.ones_like(values[:, :1])).squeeze(-1)
+        Z = processes.inputs[which][index] / lengthscale.unsqueeze(-2)
+        Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
+        correlation, slope = correlation_and_slope(squared_differences(Z, Z), parts.nu)
+        covariance = outputscale[:, None, None] * correlation
+        covariance += variance[:, None, None]
+        return cls(
+            Z, lengthscale, outputscale, correlation, slope, covariance, "outputscale" in named
+        )
+
+    def gradient(self, sensitivity: Tensor) -> Tensor:
+        r"""Derivatives in the hyperparameters from that in the covariance, `rows x p`."""
+        weighted = -2 * sensitivity * self.slope
+        found = [lengthscale_gradient(self.Z, weighted, self.outputscale, self.lengthscale)]
+        if self.has_outputscale:
+            found.append((sensitivity * self.correlation).sum((-2, -1)).unsqueeze(-1))
+        return torch.cat(found, dim=-1)

@@ -1,0 +1,231 @@
+r"""Fit a process of the mean and one of the log noise variance to all readings at once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.models import SingleTaskGP
+from gpytorch.means import ConstantMean
+from gpytorch.priors import NormalPrior
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.arguments import check_counts, check_nonnegative
+from botorch_risk.engine.fit.exact_gp import maximize, minimize
+from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine.fit.priors import normal_precision
+from botorch_risk.engine.fit.results import FitResult, Optimum
+from botorch_risk.engine.fit.starts import ROUGHER, Starts
+from botorch_risk.models.evidence_objective import (
+    OWN_SHIFT,
+    SHARED_SHIFT,
+    ConstantNoiseObjective,
+    EvidenceObjective,
+    TwoProcesses,
+)
+from botorch_risk.models.laplace_evidence import Readings
+
+# Prior variance of a constant mean without a prior, in units of the targets' variance.
+VAGUE = 4.0
+# Log noise variances, in units of the targets' variance, from which the two starts search if
+# repeats do not tell: a smooth function below noise, and a rough one that is known well.
+LOG_LEVELS = (float(np.log(0.5)), float(np.log(0.01)))
+# Added to the noise variances of means, in units of the targets' variance: a covariance has a
+# Cholesky factor then, even if the noise is far below what the data resolve.
+FLOOR = 1e-8
+# A start ends at a smaller gradient per point, from which a step promises less, per point. The
+# evidence is an approximation, and no more than that is worth its price.
+TOLERANCE, PROMISE = 1e-3, 1e-8
+# The share of single readings, among repeats, above which a fit starts from the models' own values
+# as well.
+MANY_SINGLES = 0.1
+# The fit with constant noise is a start and no more.
+FIRST_STAGE = {"gradient_tolerance": 3e-3, "decrease_tolerance": 1e-4, "hope": 4.0}
+# No step changes the logarithm of a hyperparameter by more.
+MAX_LOG_STEP = 2.0
+# A guess at the second derivatives of the loss in the hyperparameters of the noise.
+CURVATURE = 0.05
+
+
+@dataclass(frozen=True)
+class ReadingStatistics:
+    r"""The readings behind the targets of a process of the mean, `batch_shape x n` each.
+
+    Attributes:
+        counts: Numbers of readings; 0 where a replicate has none.
+        squares: Sums of squares about the means, in the units of the targets.
+        level: The log noise variance, in the same units, at which the process of the noise is 0;
+            `batch_shape`.
+        is_known: Whether repeats determine this level, `batch_shape`.
+    """
+
+    counts: Tensor
+    squares: Tensor
+    level: Tensor
+    is_known: Tensor
+
+    def read(self, mean_model: SingleTaskGP) -> tuple[Readings, Tensor]:
+        r"""The readings about the prior constant mean, and the prior variance of the constant.
+
+        In double precision, `R x n` and `R`. A constant without a prior gets a vague one. Any other
+        mean is taken as known.
+        """
+        Y = mean_model.train_targets.double()
+        n = Y.shape[-1]
+        observed = self.counts.reshape(-1, n) > 0
+        number, none = observed.sum(-1).clamp_min(1), Y.new_zeros(observed.shape)
+        Y = Y.reshape(-1, n)
+        centre = Y.where(observed, none).sum(-1) / number
+        about = (Y - centre.unsqueeze(-1)).where(observed, none)
+        scale = about.square().sum(-1) / number
+        scale = torch.where(scale > 0, scale, 1.0)
+        mean, variance = mean_model.mean_module, torch.zeros_like(scale)
+        if type(mean) is ConstantMean and mean.raw_constant.requires_grad:
+            priors = [prior for _, _, prior, _, _ in mean.named_priors()]
+            if not priors:
+                location, variance = centre, VAGUE * scale
+            elif all(type(prior) is NormalPrior for prior in priors):
+                shape, batch_shape = mean.raw_constant.shape, mean_model.batch_shape
+                location, precision = (
+                    torch.as_tensor(part[:, 0]).to(Y)
+                    for part in normal_precision(priors, shape, batch_shape)
+                )
+                variance = 1 / precision
+            about = (Y - location.unsqueeze(-1)).where(observed, none)
+        else:
+            X = mean_model.transform_inputs(mean_model.train_inputs[0])
+            known = mean(X).detach().double().expand(mean_model.train_targets.shape)
+            about = (Y - known.reshape(-1, n)).where(observed, none)
+        readings = Readings(
+            means=about,
+            counts=self.counts.double().reshape(-1, n),
+            squares=self.squares.double().reshape(-1, n),
+            level=self.level.double().reshape(-1),
+            floor=FLOOR * scale,
+            observed=None if bool(observed.all()) else observed,
+        )
+        return readings, variance
+
+
+def fit_mean_and_noise(
+    mean_model: SingleTaskGP,
+    noise_model: SingleTaskGP,
+    given: ReadingStatistics,
+    *,
+    tied: bool,
+    previous: Optimum | None = None,
+    max_iterations: int = 200,
+    tolerance: float = 1e-7,
+) -> FitResult:
+    r"""Maximise the evidence of all readings over the hyperparameters of both processes, in place.
+
+    It starts from the better of two fits with constant noise, of a smooth and a rough function;
+    from both if repeats do not determine the level of the noise. If they do, more starts ended at
+    the same optimum in all of 120 tables (bench/studies/learnt_noise). The constant of the mean is
+    not changed: it follows once the noise of the rows is known.
+
+    Args:
+        mean_model: The process of the mean.
+        noise_model: The process of the log noise variance; its constant has a normal prior.
+        given: The readings.
+        tied: Whether the prior of the noise's lengthscales follows the mean's.
+        previous: As in `fit_exact_gp`, like the other arguments.
+
+    Raises:
+        NotInClosedFormError: If one of the models is not supported.
+    """
+    check_counts(0, max_iterations=max_iterations)
+    check_nonnegative(tolerance=tolerance)
+    mean, noise = (read_exact_gp(model.train()) for model in (mean_model, noise_model))
+    readings, variance = given.read(mean_model)
+    processes = TwoProcesses(mean, noise, readings.observed)
+    variances = torch.stack([variance, _variance_of_constant(noise_model)])
+    options = {"max_iterations": max_iterations, "gradient_tolerance": max(tolerance, TOLERANCE)}
+    options |= {"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP}
+    is_known = given.is_known.reshape(-1).cpu().numpy()
+
+    def starts(chosen: ndarray) -> Starts:
+        objective = ConstantNoiseObjective(processes, readings, variances)
+        counts = readings.counts.cpu().numpy()
+        singles = (counts == 1).sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)
+        return _starts(objective, is_known, singles, chosen, tied, options)
+
+    objective = EvidenceObjective(processes, readings, variances, tied)
+    return maximize(objective, starts, previous, options, compete=~is_known)
+
+
+def _starts(
+    objective: ConstantNoiseObjective,
+    is_known: ndarray,
+    singles: ndarray,
+    chosen: ndarray,
+    tied: bool,
+    options: dict[str, Any],
+) -> Starts:
+    r"""The ends of fits with constant noise, and the models' own values besides."""
+    processes, count = objective.processes, objective.processes.num_replicates
+    of_mean, of_noise = processes.lengthscales
+    blocks, zero = [], objective._readings.level.cpu().numpy()
+    for level, factor in zip(LOG_LEVELS, (1.0, ROUGHER["lengthscale"]), strict=True):
+        start = processes.own()
+        start[:, of_mean] += np.log(factor)
+        start[:, -1] = np.where(is_known, 0.0, level + 2 * np.log(processes.units.scale) - zero)
+        blocks.append(start)
+    begun = Starts(np.concatenate(blocks), np.arange(2 * count), count).of(chosen)
+    minima = minimize(objective, begun, {**options, **FIRST_STAGE})
+    size = processes.num_parameters
+    theta, metric = np.full((2 * count, size), np.nan), np.full((2 * count, size, size), np.nan)
+    value = np.full(2 * count, np.inf)
+    theta[begun.rows], metric[begun.rows] = minima.x, minima.metric
+    value[begun.rows] = np.where(np.isfinite(minima.value), minima.value, np.inf)
+    best = value.reshape(2, count).argmin(axis=0)
+    first, second = np.flatnonzero(chosen), np.flatnonzero(chosen & ~is_known)
+    # Constant noise takes the noise of single readings for roughness if repeats are quiet. Without
+    # repeats, which tell what noise there is, a function of peaks would be taken for noise instead.
+    third = np.flatnonzero(chosen & is_known & (singles > MANY_SINGLES))
+    kept = np.concatenate([best[first] * count + first, (1 - best[second]) * count + second])
+    ends = np.concatenate([theta[kept], processes.own()[third]])
+    if processes.have_equal_inputs:
+        ends[:, of_noise] = ends[:, of_mean] + SHARED_SHIFT
+    unknown = np.full((len(third), size, size), np.nan)
+    rows = np.concatenate([first, count + second, 2 * count + third])
+    known = np.concatenate([metric[kept], unknown])
+    return Starts(ends, rows, count, _metric(processes, known, rows, tied))
+
+
+def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool) -> ndarray:
+    r"""An inverse Hessian to begin with, from the fit with constant noise.
+
+    The hyperparameters of the noise get a little curvature per point, and lengthscales the
+    curvature of their tie.
+    """
+    split, end = processes.of_mean.stop, processes.num_parameters
+    known = np.isfinite(metric).all(axis=(1, 2))[:, None, None]
+    mean = np.where(known, metric[:, :split, :split], np.eye(split))
+    hessian = np.zeros_like(metric)
+    hessian[:, :split, :split] = np.linalg.inv(mean)
+    index = np.arange(split, end)
+    hessian[:, index, index] = CURVATURE
+    if tied and processes.have_equal_inputs:
+        of_mean, of_noise = processes.lengthscales
+        d = of_mean.stop - of_mean.start
+        shared = np.full((d, d), 1 / d)
+        block = (np.eye(d) - shared) / OWN_SHIFT**2 + shared / d
+        block = block / processes.num_observed[rows % processes.num_replicates, None, None]
+        for one, other, sign in (
+            (of_mean, of_mean, 1),
+            (of_noise, of_noise, 1),
+            (of_mean, of_noise, -1),
+            (of_noise, of_mean, -1),
+        ):
+            hessian[:, one, other] += sign * block
+    return np.linalg.inv(hessian)
+
+
+def _variance_of_constant(model: SingleTaskGP) -> Tensor:
+    r"""The prior variance of the constant of a model, `R`."""
+    mean = model.mean_module
+    priors = [prior for _, _, prior, _, _ in mean.named_priors()]
+    _, precision = normal_precision(priors, mean.raw_constant.shape, model.batch_shape)
+    return torch.as_tensor(1 / precision[:, 0], device=model.train_targets.device)
