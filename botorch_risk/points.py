@@ -7,7 +7,8 @@ factors of one model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,6 +162,24 @@ def keeps_apart(transform: transforms.InputTransform | None, d_w: int) -> bool:
         and max(first.ordinal_idx) < len(first.ordinal_idx) + len(first.numerical_idx) - d_w
         and all(type(part) is transforms.Normalize for part in rest)
     )
+
+
+@contextmanager
+def coefficients_kept(model: Model) -> Iterator[None]:
+    r"""Keep an input transform from learning its range from points other than the data."""
+    transform = getattr(model, "input_transform", None)
+    learning = [
+        part
+        for part in (() if transform is None else transform.modules())
+        if isinstance(part, transforms.AffineInputTransform) and part.learn_coefficients
+    ]
+    for part in learning:
+        part.learn_coefficients = False
+    try:
+        yield
+    finally:
+        for part in learning:
+            part.learn_coefficients = True
 
 
 def check_points(name: str, X: Tensor, model: Model) -> None:

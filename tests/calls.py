@@ -72,10 +72,6 @@ CALLS = {
     "instantaneous_regret": "instantaneous_regret(torch.tensor([0.5, 1.0]), 1.0)",
     "leave_one_out_bandwidth": "leave_one_out_bandwidth(torch.rand(9, 1), torch.tensor([1e-3]))",
     "level_set_scores": "level_set_scores(torch.tensor([True, False]), torch.tensor([True, True]))",
-    "log_marginal_likelihood": (
-        "log_marginal_likelihood(torch.rand(1, 2, 1), torch.rand(1, 2), "
-        "Hyperparameters(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1), torch.ones(1)))"
-    ),
     "mean_and_standard_error": "mean_and_standard_error(torch.tensor([1.0, 3.0]))",
     "paired_difference": "paired_difference(torch.tensor([1.0, 5.0]), torch.tensor([0.0, 3.0]))",
     "regular_grid": "regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024)",

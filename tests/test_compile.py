@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.engine import Hyperparameters, MarginalPredictor, log_marginal_likelihood
+from botorch_risk.engine import MarginalPredictor
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure, ValueAtRisk
 from tests.risk.cases import RISK_MEASURES, RiskMeasureCase
@@ -44,21 +44,6 @@ def check(function: Callable[..., Any], *arguments: Tensor) -> None:
 def gp() -> SingleTaskGP:
     X = torch.rand(2, 8, 2).double()
     return SingleTaskGP(X, X.sin().sum(dim=-1, keepdim=True)).eval()
-
-
-@pytest.mark.parametrize("nu", [torch.inf, 2.5])
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.slow
-def test_a_likelihood_with_its_gradient(nu: float, masked: bool) -> None:
-    X, Y, one = torch.rand(2, 8, 2).double(), torch.randn(2, 8).double(), torch.ones(2).double()
-    observed = torch.rand(2, 8) > 0.2 if masked else None
-
-    def likelihood(lengthscale: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
-        theta = Hyperparameters(lengthscale, noise, one, 0 * one)
-        found = log_marginal_likelihood(X, Y, theta, nu, observed)
-        return found.value, *(each for each in found.gradient if each is not None)
-
-    check(likelihood, torch.full((2, 2), 0.3).double(), torch.full((2, 1), 0.1).double())
 
 
 def test_marginals_with_their_gradient() -> None:

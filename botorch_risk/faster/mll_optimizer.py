@@ -15,9 +15,13 @@ from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_flags, check_nonnegative
-from botorch_risk.engine.fit.exact_gp import fit_exact_gp
-from botorch_risk.engine.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
-from botorch_risk.engine.fit.results import FitResult, FitStatus, Optimum
+from botorch_risk.engine import (
+    FitResult,
+    MarginalLikelihoodObjective,
+    NotInClosedFormError,
+    Optimum,
+    fit_exact_gp,
+)
 
 # How many models a `WarmStartedFit` remembers, and how much standardised targets may differ.
 MEMORY, SAME = 32, 1e-7
@@ -202,7 +206,7 @@ class _Fit:
         return bool(((ours - theirs).abs() < SAME).all())
 
 
-def _read(mll: MarginalLogLikelihood, closure: Callable[..., Any] | None) -> ExactGPParts | str:
+def _read(mll: MarginalLogLikelihood, closure: Callable[..., Any] | None) -> Any:
     r"""The parts of the model, or why the closed form does not support it or the loss."""
     if closure is not None:
         raise UnsupportedError(
@@ -211,7 +215,7 @@ def _read(mll: MarginalLogLikelihood, closure: Callable[..., Any] | None) -> Exa
     if type(mll) is not ExactMarginalLogLikelihood:
         return f"a loss of type {type(mll).__name__}"
     try:
-        return read_exact_gp(mll.model.train())
+        return MarginalLikelihoodObjective.of(mll.model.train()).parts
     except NotInClosedFormError as error:
         return str(error)
 
@@ -235,7 +239,7 @@ def _as_botorch(result: FitResult, seconds: float) -> OptimizationResult:
         reason = next(filter(None, result.reasons))
         warnings.warn(f"A fit failed: {reason}", OptimizationWarning, stacklevel=4)
     evaluations = result.num_evaluations
-    limit = FitStatus.ITERATION_LIMIT in result.status
+    limit = "iteration limit" in result.status
     return OptimizationResult(
         step=0 if evaluations is None else int(evaluations.sum()),
         fval=-float(result.objective.nansum()),

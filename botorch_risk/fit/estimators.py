@@ -17,7 +17,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_flags
 from botorch_risk.engine.fit.exact_gp import fit_exact_gp
-from botorch_risk.engine.fit.results import FitResult, Optimum, warn_of_failed_fits
+from botorch_risk.engine.fit.results import FitResult, Optimum
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
 from botorch_risk.points import original_inputs
@@ -95,7 +95,7 @@ class MaximumAPosteriori:
         result = fit_exact_gp(
             model, num_restarts=self.num_restarts, seeds=listed, observed=observed
         )
-        warn_of_failed_fits(result, seeds)
+        result.warn_of_failures(seeds)
         return model
 
 
@@ -135,7 +135,7 @@ class PseudoData:
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        warn_of_failed_fits(self.fit(model, seeds, t, observed), seeds)
+        self.fit(model, seeds, t, observed).warn_of_failures(seeds)
         return model
 
     def fit(

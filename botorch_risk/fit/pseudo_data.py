@@ -36,15 +36,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.gpytorch import MultiTaskGPyTorchModel
-from botorch.models.transforms.input import AffineInputTransform
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, Likelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -52,12 +49,16 @@ from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_flags
-from botorch_risk.engine.fit.exact_gp import fit_exact_gp, fit_loss
-from botorch_risk.engine.fit.parameters import ExactGPParts, kernel_inputs, read_exact_gp
-from botorch_risk.engine.fit.results import FitResult, Optimum
+from botorch_risk.engine import (
+    FitResult,
+    MarginalLikelihoodObjective,
+    Optimum,
+    fit_exact_gp,
+    fit_to_data,
+)
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
 from botorch_risk.gradients import require_gradients
-from botorch_risk.points import original_inputs
+from botorch_risk.points import coefficients_kept, original_inputs
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than for ordinary data.
@@ -154,7 +155,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         self, function_dist: MultivariateNormal, target: Tensor, *params: Any, **kwargs: Any
     ) -> Tensor:
         r"""The loss per pseudo-point, `batch_shape`; the arguments are ignored."""
-        with _coefficients_kept(self.model):
+        with coefficients_kept(self.model):
             prior = self.model.forward(self.pseudo_inputs)
             inputs = self.model.transform_inputs(self.pseudo_inputs)
         log_density, number = self._log_density(self._with_noise(prior, inputs, **kwargs))
@@ -231,23 +232,17 @@ def fit_pseudo_data(
     check_flags(rough_start=rough_start)
     drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
 
-    def read_data(parts: ExactGPParts) -> tuple[ExactGPParts, Tensor | None]:
-        with _coefficients_kept(model):
-            inputs = kernel_inputs(model, drawn.X)
-        shape = inputs.shape[:-1]
-        noise = None
-        if parts.fixed_noise is not None:
-            noise = drawn.of_neighbours(model.likelihood.noise_covar.noise).reshape(shape)
-        targets = drawn.of_neighbours(model.train_targets).reshape(shape)
-        counted = None if drawn.counted.all() else drawn.counted.reshape(shape)
-        return replace(parts, X=inputs, Y=targets, fixed_noise=noise), counted
-
-    return fit_loss(
+    is_fixed = isinstance(model.likelihood, FixedNoiseGaussianLikelihood)
+    noise = drawn.of_neighbours(model.likelihood.noise_covar.noise) if is_fixed else None
+    return fit_to_data(
         model,
-        lambda: PseudoDataMarginalLogLikelihood(
+        drawn.X,
+        drawn.of_neighbours(model.train_targets),
+        noise,
+        None if drawn.counted.all() else drawn.counted,
+        make_mll=lambda: PseudoDataMarginalLogLikelihood(
             model.likelihood, model, bounds, num_pseudo, seeds=seeds, points=points
         ),
-        read_data,
         observed=observed,
         rougher=MUCH_ROUGHER if rough_start else None,
         num_restarts=num_restarts,
@@ -265,24 +260,6 @@ def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) ->
         raise UnsupportedError(f"Expected a model with a single task. Got {type(model).__name__}.")
     X = original_inputs(model).expand(*model.train_targets.shape, -1)
     return pseudo_points(X, bounds, num_pseudo, **options)
-
-
-@contextmanager
-def _coefficients_kept(model: SingleTaskGP) -> Iterator[None]:
-    r"""Keep an input transform from learning the range of the inputs from pseudo-points."""
-    transform = getattr(model, "input_transform", None)
-    learning = [
-        part
-        for part in (() if transform is None else transform.modules())
-        if isinstance(part, AffineInputTransform) and part.learn_coefficients
-    ]
-    for part in learning:
-        part.learn_coefficients = False
-    try:
-        yield
-    finally:
-        for part in learning:
-            part.learn_coefficients = True
 
 
 class Estimates(NamedTuple):
@@ -330,7 +307,7 @@ def compare_losses(
 
 
 def _natural(model: SingleTaskGP) -> dict[str, Tensor]:
-    parts = read_exact_gp(model.train())
+    parts = MarginalLikelihoodObjective.of(model.train()).parts
     model.eval()
     return {
         one.name: one.natural.detach().reshape(*parts.batch_shape, -1)

@@ -2,19 +2,13 @@ r"""The objective of a fit of the mean and the noise to all readings, in rows of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.engine.fit.marginal_likelihood import lengthscale_gradient
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import ExactGPParts, NotInClosedFormError
-from botorch_risk.engine.posterior.kernels import correlation_and_slope
-from botorch_risk.matrices import squared_differences
+from botorch_risk.engine import FitObjective, MarginalLikelihoodObjective, NotInClosedFormError
 from botorch_risk.models.laplace_evidence import (
     LogLikelihood,
     Readings,
@@ -39,9 +33,9 @@ class TwoProcesses:
     noise process from which the search for its mode starts.
     """
 
-    def __init__(self, mean: ExactGPParts, noise: ExactGPParts, observed: Tensor | None) -> None:
-        self.parts = mean, noise
-        of_mean, of_noise = (MarginalLikelihoodObjective(one, observed) for one in self.parts)
+    def __init__(
+        self, of_mean: MarginalLikelihoodObjective, of_noise: MarginalLikelihoodObjective
+    ) -> None:
         self.mean, self.noise = of_mean, of_noise
         for side in (of_mean, of_noise):
             if any(one.name not in ("lengthscale", "outputscale") for one in side.moved):
@@ -49,7 +43,6 @@ class TwoProcesses:
         split, end = of_mean.num_parameters, of_mean.num_parameters + of_noise.num_parameters
         self.of_mean, self.of_noise, self.num_parameters = slice(split), slice(split, end), end + 1
         self.num_observed, self.lost = of_mean.num_observed, of_mean.lost
-        self.inputs = mean.X.double(), noise.X.double()
         self.units = of_mean.units
 
     @property
@@ -92,10 +85,7 @@ class TwoProcesses:
 
     def own(self) -> ndarray:
         r"""The models' own values and level 0, `R x p`; output scales follow raw targets."""
-        blocks = [
-            side.transform(np.concatenate([one.rows(one.natural) for one in side.moved], axis=1))
-            for side in (self.mean, self.noise)
-        ]
+        blocks = [self.mean.own(), self.noise.own()]
         far = ~self.units.is_standard
         for one, slice_ in zip(self.mean.moved, self.mean.slices, strict=True):
             if one.name == "outputscale":
@@ -108,17 +98,17 @@ class TwoProcesses:
         for side, part in ((self.mean, self.of_mean), (self.noise, self.of_noise)):
             for one, slice_ in zip(side.moved, side.slices, strict=True):
                 one.write(values[:, part][:, slice_], keep)
-        for one in self.parts[1].hyperparameters:
+        for one in self.noise.parts.hyperparameters:
             if one.name == "constant":
                 one.write(theta[:, -1:], keep)
 
 
-class _Objective:
-    r"""The common part of both stages of the fit; a `FitObjective`."""
+class _Objective(FitObjective):
+    r"""The common part of both stages of the fit."""
 
     def __init__(self, processes: TwoProcesses, readings: Readings, variances: Tensor) -> None:
         self.processes, self._readings, self._variances = processes, readings, variances
-        mean = processes.parts[0]
+        mean = processes.mean.parts
         self.like, self.batch_shape = mean.Y, mean.batch_shape
         self.num_observed, self.num_parameters = processes.num_observed, processes.num_parameters
         self.precision = float(np.finfo(np.float64).eps)
@@ -162,7 +152,7 @@ class ConstantNoiseObjective(_Objective):
         r"""The value, and the derivatives in the level and in the hyperparameters."""
         data = self._readings.rows(replicate)
         h = (data.level + level).unsqueeze(-1).expand_as(data.means)
-        kernel = _Kernel.of(self.processes, 0, replicate, values, self._variances[0][replicate])
+        kernel = self.processes.mean.covariance(replicate, values, self._variances[0][replicate])
         part = LogLikelihood(data.masked(kernel.covariance), data)(h)
         weights = part.weights
         of_mean = 0.5 * (weights.unsqueeze(-1) * weights.unsqueeze(-2) - part.precision)
@@ -238,8 +228,13 @@ class EvidenceObjective(_Objective):
     ) -> tuple[Tensor, Tensor]:
         processes, data = self.processes, self._readings.rows(replicate)
         mean, noise = (
-            _Kernel.of(processes, i, replicate, values[:, part], self._variances[i][replicate])
-            for i, part in enumerate((processes.of_mean, processes.of_noise))
+            side.covariance(replicate, values[:, part], variance[replicate])
+            for side, part, variance in zip(
+                (processes.mean, processes.noise),
+                (processes.of_mean, processes.of_noise),
+                self._variances,
+                strict=True,
+            )
         )
         pull = pull_of_sites(noise.covariance, data, sites)
         mode = find_mode(data.masked(mean.covariance), noise.covariance, data, pull)
@@ -262,43 +257,3 @@ def log_density_of_shifts(shifts: ndarray) -> tuple[ndarray, ndarray]:
     own = (shifts - shared) / OWN_SHIFT
     value = -0.5 * (shared[:, 0] - SHARED_SHIFT) ** 2 - 0.5 * (own**2).sum(axis=1)
     return value, -(shared - SHARED_SHIFT) / shifts.shape[1] - own / OWN_SHIFT
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    r"""The covariance of a process at its training inputs, constant included."""
-
-    Z: Tensor  # scaled inputs, rows x n x d
-    lengthscale: Tensor
-    outputscale: Tensor  # rows
-    correlation: Tensor
-    slope: Tensor
-    covariance: Tensor
-    has_outputscale: bool
-
-    @classmethod
-    def of(
-        cls, processes: TwoProcesses, which: int, index: Tensor, values: Tensor, variance: Tensor
-    ) -> _Kernel:
-        parts, side = processes.parts[which], (processes.mean, processes.noise)[which]
-        named = {
-            one.name: values[:, slice_] for one, slice_ in zip(side.moved, side.slices, strict=True)
-        }
-        lengthscale = named["lengthscale"]
-        outputscale = named.get("outputscale", torch.ones_like(values[:, :1])).squeeze(-1)
-        Z = processes.inputs[which][index] / lengthscale.unsqueeze(-2)
-        Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
-        correlation, slope = correlation_and_slope(squared_differences(Z, Z), parts.nu)
-        covariance = outputscale[:, None, None] * correlation
-        covariance += variance[:, None, None]
-        return cls(
-            Z, lengthscale, outputscale, correlation, slope, covariance, "outputscale" in named
-        )
-
-    def gradient(self, sensitivity: Tensor) -> Tensor:
-        r"""Derivatives in the hyperparameters from that in the covariance, `rows x p`."""
-        weighted = -2 * sensitivity * self.slope
-        found = [lengthscale_gradient(self.Z, weighted, self.outputscale, self.lengthscale)]
-        if self.has_outputscale:
-            found.append((sensitivity * self.correlation).sum((-2, -1)).unsqueeze(-1))
-        return torch.cat(found, dim=-1)

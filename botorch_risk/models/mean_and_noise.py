@@ -12,11 +12,13 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_nonnegative
-from botorch_risk.engine.fit.exact_gp import maximize, minimize
-from botorch_risk.engine.fit.parameters import read_exact_gp
-from botorch_risk.engine.fit.priors import normal_precision
-from botorch_risk.engine.fit.results import FitResult, Optimum
-from botorch_risk.engine.fit.starts import ROUGHER, Starts
+from botorch_risk.engine import (
+    FitResult,
+    MarginalLikelihoodObjective,
+    NotInClosedFormError,
+    Optimum,
+    Starts,
+)
 from botorch_risk.models.evidence_objective import (
     OWN_SHIFT,
     SHARED_SHIFT,
@@ -65,47 +67,62 @@ class ReadingStatistics:
     level: Tensor
     is_known: Tensor
 
+    @property
+    def observed(self) -> Tensor | None:
+        r"""Which targets have readings, `R x n`; None if all have."""
+        observed = self.counts.reshape(-1, self.counts.shape[-1]) > 0
+        return None if bool(observed.all()) else observed
+
     def read(self, mean_model: SingleTaskGP) -> tuple[Readings, Tensor]:
         r"""The readings about the prior constant mean, and the prior variance of the constant.
 
         In double precision, `R x n` and `R`. A constant without a prior gets a vague one. Any other
-        mean is taken as known.
+        mean is known.
         """
-        Y = mean_model.train_targets.double()
-        n = Y.shape[-1]
-        observed = self.counts.reshape(-1, n) > 0
+        Y, n = mean_model.train_targets.double(), self.counts.shape[-1]
+        Y, observed = Y.reshape(-1, n), self.counts.reshape(-1, n) > 0
         number, none = observed.sum(-1).clamp_min(1), Y.new_zeros(observed.shape)
-        Y = Y.reshape(-1, n)
         centre = Y.where(observed, none).sum(-1) / number
         about = (Y - centre.unsqueeze(-1)).where(observed, none)
         scale = about.square().sum(-1) / number
         scale = torch.where(scale > 0, scale, 1.0)
         mean, variance = mean_model.mean_module, torch.zeros_like(scale)
-        if type(mean) is ConstantMean and mean.raw_constant.requires_grad:
-            priors = [prior for _, _, prior, _, _ in mean.named_priors()]
-            if not priors:
-                location, variance = centre, VAGUE * scale
-            elif all(type(prior) is NormalPrior for prior in priors):
-                shape, batch_shape = mean.raw_constant.shape, mean_model.batch_shape
-                location, precision = (
-                    torch.as_tensor(part[:, 0]).to(Y)
-                    for part in normal_precision(priors, shape, batch_shape)
-                )
-                variance = 1 / precision
-            about = (Y - location.unsqueeze(-1)).where(observed, none)
-        else:
+        if type(mean) is not ConstantMean or not mean.raw_constant.requires_grad:
             X = mean_model.transform_inputs(mean_model.train_inputs[0])
-            known = mean(X).detach().double().expand(mean_model.train_targets.shape)
+            known = mean(X).detach().double().expand(self.counts.shape)
             about = (Y - known.reshape(-1, n)).where(observed, none)
+        elif next(mean.named_priors(), None) is None:
+            variance = VAGUE * scale
+        else:
+            location, variance = normal_prior(mean)
+            about = (Y - location.unsqueeze(-1)).where(observed, none)
         readings = Readings(
             means=about,
             counts=self.counts.double().reshape(-1, n),
             squares=self.squares.double().reshape(-1, n),
             level=self.level.double().reshape(-1),
             floor=FLOOR * scale,
-            observed=None if bool(observed.all()) else observed,
+            observed=self.observed,
         )
         return readings, variance
+
+
+def normal_prior(mean: ConstantMean) -> tuple[Tensor, Tensor]:
+    r"""The location and the variance of the product of normal priors on a constant, `R` each.
+
+    Raises:
+        NotInClosedFormError: If a prior is not normal.
+    """
+    weighted, precision = torch.zeros(2, mean.raw_constant.numel()).to(mean.raw_constant).double()
+    for name, _, prior, _, _ in mean.named_priors():
+        if type(prior) is not NormalPrior or prior._transform is not None:
+            raise NotInClosedFormError(f"a prior {name} on a constant that is not normal")
+        location, variance = (
+            each.detach().double().expand(mean.raw_constant.shape).reshape(-1)
+            for each in (prior.loc, prior.scale.square())
+        )
+        weighted, precision = weighted + location / variance, precision + 1 / variance
+    return weighted / precision, 1 / precision
 
 
 def fit_mean_and_noise(
@@ -137,10 +154,13 @@ def fit_mean_and_noise(
     """
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
-    mean, noise = (read_exact_gp(model.train()) for model in (mean_model, noise_model))
+    of_mean, of_noise = (
+        MarginalLikelihoodObjective.of(model.train(), given.observed)
+        for model in (mean_model, noise_model)
+    )
+    processes = TwoProcesses(of_mean, of_noise)
     readings, variance = given.read(mean_model)
-    processes = TwoProcesses(mean, noise, readings.observed)
-    variances = torch.stack([variance, _variance_of_constant(noise_model)])
+    variances = torch.stack([variance, normal_prior(noise_model.mean_module)[1]])
     options = {"max_iterations": max_iterations, "gradient_tolerance": max(tolerance, TOLERANCE)}
     options |= {"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP}
     is_known = given.is_known.reshape(-1).cpu().numpy()
@@ -152,7 +172,7 @@ def fit_mean_and_noise(
         return _starts(objective, is_known, singles, chosen, tied, options)
 
     objective = EvidenceObjective(processes, readings, variances, tied)
-    return maximize(objective, starts, previous, options, compete=~is_known)
+    return objective.maximize(starts, previous, options, compete=~is_known)
 
 
 def _starts(
@@ -167,13 +187,13 @@ def _starts(
     processes, count = objective.processes, objective.processes.num_replicates
     of_mean, of_noise = processes.lengthscales
     blocks, zero = [], objective._readings.level.cpu().numpy()
-    for level, factor in zip(LOG_LEVELS, (1.0, ROUGHER["lengthscale"]), strict=True):
+    for level, factor in zip(LOG_LEVELS, (1.0, objective.rougher["lengthscale"]), strict=True):
         start = processes.own()
         start[:, of_mean] += np.log(factor)
         start[:, -1] = np.where(is_known, 0.0, level + 2 * np.log(processes.units.scale) - zero)
         blocks.append(start)
     begun = Starts(np.concatenate(blocks), np.arange(2 * count), count).of(chosen)
-    minima = minimize(objective, begun, {**options, **FIRST_STAGE})
+    minima = objective.minimize(begun, {**options, **FIRST_STAGE})
     size = processes.num_parameters
     theta, metric = np.full((2 * count, size), np.nan), np.full((2 * count, size, size), np.nan)
     value = np.full(2 * count, np.inf)
@@ -221,11 +241,3 @@ def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool)
         ):
             hessian[:, one, other] += sign * block
     return np.linalg.inv(hessian)
-
-
-def _variance_of_constant(model: SingleTaskGP) -> Tensor:
-    r"""The prior variance of the constant of a model, `R`."""
-    mean = model.mean_module
-    priors = [prior for _, _, prior, _, _ in mean.named_priors()]
-    _, precision = normal_precision(priors, mean.raw_constant.shape, model.batch_shape)
-    return torch.as_tensor(1 / precision[:, 0], device=model.train_targets.device)

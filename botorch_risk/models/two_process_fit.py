@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -13,10 +13,12 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.engine.fit.exact_gp import fit_exact_gp, fit_with_loss_like
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import NotInClosedFormError, natural_rows, read_exact_gp
-from botorch_risk.engine.fit.results import FitResult
+from botorch_risk.engine import (
+    FitResult,
+    MarginalLikelihoodObjective,
+    NotInClosedFormError,
+    fit_exact_gp,
+)
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes, describe
 
@@ -67,7 +69,7 @@ class TwoProcessFit:
             with suppress(NotInClosedFormError):
                 if fit_model is not None and not fit_model(self).has_failed:
                     return mll.eval()
-        fit = fit_with_loss_like(mll, **options)
+        fit = _fit_with_loss_like(mll, **options)
         return mll.eval() if self.fit_processes(fit) else mll
 
     def fit_in_closed_form(self, **options: Any) -> FitResult:
@@ -156,5 +158,36 @@ def _fit_in_closed_form(model: TwoProcessFit) -> FitResult:
 
 def _set_best_constant(model: SingleTaskGP) -> None:
     r"""Set the constant mean of a model to the best one for its other hyperparameters."""
-    objective = MarginalLikelihoodObjective(read_exact_gp(model.train()))
-    objective.write_constant(natural_rows(objective.moved), keep=objective.lost)
+    MarginalLikelihoodObjective.of(model.train()).write_best_constant()
+
+
+@runtime_checkable
+class _LossOfEachProcess(Protocol):
+    r"""A loss that can build the loss of one `SingleTaskGP` in a composed model."""
+
+    def of_process(self, model: Any) -> MarginalLogLikelihood: ...
+
+
+def _fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[Any], bool]:
+    r"""Make a function that fits one `SingleTaskGP` of a composed model and returns its success.
+
+    The exact marginal likelihood is maximised in closed form (`fit_exact_gp`), unless there are
+    options for BoTorch's optimiser, or the closed form fails. Any other loss is rebuilt for each
+    process.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
+    in_closed_form = type(mll) is ExactMarginalLogLikelihood and not options
+
+    def fit(process: Any) -> bool:
+        if in_closed_form and not fit_exact_gp(process).has_failed:
+            return True
+        if isinstance(mll, _LossOfEachProcess):
+            part = mll.of_process(process)
+        else:
+            part = type(mll)(process.likelihood, process)
+        from botorch.fit import fit_gpytorch_mll
+
+        fit_gpytorch_mll(part, **options)
+        return not part.training
+
+    return fit

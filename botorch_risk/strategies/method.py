@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
 from botorch_risk.engine.fit.exact_gp import fit_exact_gp
-from botorch_risk.engine.fit.results import FitResult, Optimum, warn_of_failed_fits
+from botorch_risk.engine.fit.results import FitResult, Optimum
 from botorch_risk.engine.posterior.domain import DomainPosterior
 from botorch_risk.strategies.history import History, rows_where
 from botorch_risk.strategies.prediction import Interval, Prediction
@@ -178,7 +178,7 @@ class View:
         """
         name = self.prefix + name
         result = (fit or fit_exact_gp)(model, previous=Optimum.of_state(FIT + name, self.state))
-        warn_of_failed_fits(result, self.seeds)
+        result.warn_of_failures(self.seeds)
         if result.optimum is not None:
             self.fits[name] = result.optimum
         return not result.has_failed

@@ -15,7 +15,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, FitStatus, fit_exact_gp, warn_of_failed_fits
+from botorch_risk.engine import FitResult, fit_exact_gp
 from botorch_risk.fit import (
     Estimator,
     FullyBayesian,
@@ -148,24 +148,24 @@ def test_mcmc_lets_jax_forget_what_it_compiled(monkeypatch: pytest.MonkeyPatch) 
     assert len(cleared) == 2
 
 
-def result(*status: FitStatus) -> FitResult:
-    reasons = tuple("not finite" if one is FitStatus.FAILED else "" for one in status)
+def result(*status: str) -> FitResult:
+    reasons = tuple("not finite" if one == "failed" else "" for one in status)
     return FitResult(torch.zeros(len(status)), status, reasons, None, "closed form")
 
 
 def test_the_warning_names_the_seeds_that_failed() -> None:
-    fit = result(FitStatus.FAILED, FitStatus.CONVERGED, FitStatus.FAILED)
+    fit = result("failed", "converged", "failed")
     assert fit.has_failed
     with pytest.warns(OptimizationWarning, match="seed 3: not finite; seed 5: not finite"):
-        warn_of_failed_fits(fit, [3, 4, 5])
+        fit.warn_of_failures([3, 4, 5])
 
 
 def test_no_warning_where_none_failed() -> None:
-    fit = result(FitStatus.CONVERGED, FitStatus.STALLED, FitStatus.NOT_REPORTED)
+    fit = result("converged", "stalled", "not reported")
     assert not fit.has_failed
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_failed_fits(fit, [3, 4, 5])
+        fit.warn_of_failures([3, 4, 5])
 
 
 @pytest.mark.parametrize("batch_shape", [(), (2,)])

@@ -19,7 +19,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from botorch_risk.engine import FitStatus, fit_exact_gp
+from botorch_risk.engine import fit_exact_gp
 from botorch_risk.fit import PseudoDataMarginalLogLikelihood, fit_pseudo_data
 from botorch_risk.models import MeanVarianceGP
 from tests.contracts import correlation_of, repeated_data
@@ -181,7 +181,7 @@ def test_both_fits_maximise_one_objective(name: str, batch_shape: tuple[int, ...
     assert not user.training
     model.load_state_dict(user.state_dict())  # there may be several optima
     result = fit_pseudo_data(model, BOUNDS, seeds=seeds)
-    assert {FitStatus.ITERATION_LIMIT, FitStatus.FAILED}.isdisjoint(result.status)
+    assert {"iteration limit", "failed"}.isdisjoint(result.status)
     at_ours = PseudoDataMarginalLogLikelihood(model.likelihood, model, BOUNDS, seeds=seeds)
     torch.testing.assert_close(value(at_ours), result.objective)
     assert (result.objective >= value(mll) - 1e-5).all()
@@ -271,7 +271,7 @@ def test_both_processes_of_a_mean_variance_model() -> None:
     user, ours = (MeanVarianceGP(repeated.X, repeated.Y) for _ in range(2))
     fit_gpytorch_mll(PseudoDataMarginalLogLikelihood(user.likelihood, user, bounds, seeds=0))
     assert ours.fit_processes(
-        lambda process: FitStatus.FAILED not in fit_pseudo_data(process, bounds, seeds=0).status
+        lambda process: "failed" not in fit_pseudo_data(process, bounds, seeds=0).status
     )
     ordinary = MeanVarianceGP(repeated.X, repeated.Y)
     ordinary.fit_processes(lambda process: bool(fit_exact_gp(process).status))

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from botorch_risk.engine import FitStatus, fit_exact_gp
+from botorch_risk.engine import MarginalLikelihoodObjective, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.evidence_objective import log_density_of_shifts
+from botorch_risk.models.evidence_objective import TwoProcesses, log_density_of_shifts
 from botorch_risk.models.laplace_evidence import Readings, evidence_at, find_mode
 
 D = torch.double
@@ -250,7 +250,7 @@ def test_the_fit_maximises_the_evidence_and_the_priors() -> None:
     X, Y = heteroscedastic()
     model = MeanVarianceGP(X, Y)
     result = fit_exact_gp(model)
-    assert result.status == (FitStatus.CONVERGED,) and result.method == "closed form"
+    assert result.status == ("converged",) and result.method == "closed form"
     theta = parameters(model)
     best = log_posterior(model, X, Y, theta)
     torch.testing.assert_close(result.objective, best, rtol=1e-5, atol=1e-6)
@@ -316,3 +316,19 @@ def test_noise_of_the_spread_is_fitted_by_itself() -> None:
     torch.testing.assert_close(
         model.predicted_noise(X), by_itself.predicted_noise(X), rtol=1e-3, atol=0
     )
+
+
+def test_the_first_output_scale_of_a_mean_with_its_noise_follows_raw_outcomes() -> None:
+    X = torch.rand(15, 2, dtype=D)
+    Y = (5 * X).sin().sum(-1, keepdim=True)
+    repeats = Y + 0.1 * torch.randn(*Y.shape[:-1], 3, dtype=torch.double)
+    starts = []
+    for unit in (1e-3, 1e3):
+        model = MeanVarianceGP(X, unit * repeats, outcome_transform=None)
+        sides = (
+            MarginalLikelihoodObjective.of(part.train())
+            for part in (model.mean_model, model.noise_model)
+        )
+        starts.append(TwoProcesses(*sides).own()[0])
+    changed = np.abs(starts[1] - starts[0]) > 1e-6
+    assert (starts[1] - starts[0])[changed].tolist() == pytest.approx([2 * math.log(1e6)])

@@ -13,8 +13,7 @@ from botorch.models.transforms.input import AppendFeatures, Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_risk.engine import fit_exact_gp
-from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine import MarginalLikelihoodObjective, fit_exact_gp
 from botorch_risk.engine.posterior.kernels import StationaryKernel
 from botorch_risk.engine.posterior.product import ProductMarginals
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
@@ -62,7 +61,8 @@ def test_is_the_default_of_the_model_and_known_to_the_fast_paths():
     torch.testing.assert_close(kernel.outputscale, torch.ones(3, dtype=torch.double))
     assert StationaryKernel.of(kernel) is not None
     model = MeanVarianceGP(data.X, data.Y)
-    names = [one.name for one in read_exact_gp(model.mean_model).hyperparameters]
+    parts = MarginalLikelihoodObjective.of(model.mean_model).parts
+    names = [one.name for one in parts.hyperparameters]
     assert names == ["lengthscale", "outputscale", "constant"]
 
 

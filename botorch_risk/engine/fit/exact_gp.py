@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
-from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from numpy import ndarray
 from torch import Tensor
@@ -17,49 +17,12 @@ from botorch_risk.arguments import as_tensor, check_counts, check_flags, check_n
 from botorch_risk.engine.fit.fewer_points import begun_on_fewer_points, sizes_of_first_fits
 from botorch_risk.engine.fit.input_or_noise import Ends, try_input_or_noise
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
+from botorch_risk.engine.fit.parameters import ExactGPParts, NotInClosedFormError
 from botorch_risk.engine.fit.results import FitResult, FitStatus, Optimum
-from botorch_risk.engine.fit.starts import (
-    ROUGHER,
-    FitObjective,
-    Starts,
-    has_moved,
-    is_due,
-    make_starts,
-    warm_starts,
-)
-from botorch_risk.engine.projected_bfgs import minimize_rows
-from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
+from botorch_risk.engine.fit.starts import ROUGHER, Starts, make_starts
+from botorch_risk.engine.projected_bfgs.minima import Minima
 from botorch_risk.gradients import require_gradients
 from botorch_risk.seeding import as_seeds
-from botorch_risk.steady import sent, steady
-
-# No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
-# basin of the start on the strength of one gradient.
-MAX_LOG_STEP = 4.0
-
-# Nor has a start converged while its next step promises more than this, per observed point: towards
-# a hyperparameter of 0 or infinity the objective flattens as an exponential does.
-PROMISE = 1e-7
-# The error of the objective in units of its precision, where covariance matrices are
-# ill-conditioned: 1e-9. In values it hides far longer steps of a hyperparameter than in gradients.
-NOISE = 5e6
-
-_DEFAULTS = {
-    "decrease_tolerance": PROMISE,
-    "max_step": MAX_LOG_STEP,
-    "hope": np.inf,  # a likelihood has long flat valleys, whose slopes promise little
-}
-
-_STATUS = {
-    RowStatus.CONVERGED: (FitStatus.CONVERGED, ""),
-    RowStatus.ITERATION_LIMIT: (FitStatus.ITERATION_LIMIT, ""),
-    RowStatus.STALLED: (FitStatus.STALLED, "no step along the gradient raises the objective"),
-    RowStatus.FAILED: (
-        FitStatus.FAILED,
-        "the objective is not finite at any start: is the covariance matrix positive definite?",
-    ),
-}
 
 
 def fit_exact_gp(
@@ -158,7 +121,7 @@ def fit_exact_gp(
         except NotInClosedFormError as error:
             mll = ExactMarginalLogLikelihood(composed.likelihood, composed)
             return _fit_by_botorch(mll, max_iterations, tolerance, str(error))
-    return fit_loss(
+    return _fit_loss(
         model,
         lambda: ExactMarginalLogLikelihood(model.likelihood, model),
         lambda parts: (parts, _mask(parts, observed)),
@@ -172,7 +135,47 @@ def fit_exact_gp(
     )
 
 
-def fit_loss(
+def fit_to_data(
+    model: SingleTaskGP,
+    X: Tensor,
+    targets: Tensor,
+    noise: Tensor | None,
+    counted: Tensor | None,
+    *,
+    make_mll: Callable[[], ExactMarginalLogLikelihood],
+    rougher: Mapping[str, float] | None = ROUGHER,
+    hope: float = np.inf,
+    **options: Any,
+) -> FitResult:
+    r"""Fit the hyperparameters of a model to other data than its own, in place.
+
+    It predicts from its own data. The arguments of `fit_exact_gp` have the same meaning.
+
+    Args:
+        model: The model, left in evaluation mode.
+        X: Inputs before the model's input transform, `batch_shape x M x d`.
+        targets: Outcomes in the model's units, `batch_shape x M`.
+        noise: Their fixed noise variances, likewise; without effect if the noise is inferred.
+        counted: A mask of the data that count, `batch_shape x M`; None if all do.
+        make_mll: Builds the loss of these data for BoTorch, if there is no closed form.
+        rougher: The factors that make a second start from the first, by hyperparameter; None for
+            no second start.
+        hope: As in `minimize_rows`, for other starts next to a warm one.
+        **options: Further arguments of `fit_exact_gp`.
+
+    Raises:
+        UnsupportedError: If restarts or a mask are given for a model that the closed form does not
+            support, or if the model is not an exact GP.
+    """
+
+    def read_data(parts: ExactGPParts) -> tuple[ExactGPParts, Tensor | None]:
+        other = parts.of_data(model, X, targets, noise)
+        return other, None if counted is None else counted.reshape(other.Y.shape)
+
+    return _fit_loss(model, make_mll, read_data, rougher=rougher, hope=hope, **options)
+
+
+def _fit_loss(
     model: SingleTaskGP,
     make_mll: Callable[[], ExactMarginalLogLikelihood],
     read_data: Callable[[ExactGPParts], tuple[ExactGPParts, Tensor | None]],
@@ -205,7 +208,7 @@ def fit_loss(
     with mode_kept_on_errors(model):
         model.train()
         try:
-            parts = read_exact_gp(model)
+            parts = ExactGPParts.read(model)
         except NotInClosedFormError as error:
             if num_restarts or observed is not None:
                 raise UnsupportedError(
@@ -263,73 +266,18 @@ def _fit_parts(
         if observed is not None:  # the rows that count are not the same in all replicates
             return starts.of(chosen)
         return begun_on_fewer_points(
-            parts, objective.units, starts.of(chosen), lambda f, x: minimize(f, x, options)
+            parts, objective.units, starts.of(chosen), lambda f, x: f.minimize(x, options)
         )
 
     def revise(minima: Minima, rows: ndarray) -> tuple[Minima, ndarray]:
-        ends = Ends(objective, minima, rows, lambda x: minimize(objective, x, options))
+        ends = Ends(objective, minima, rows, lambda x: objective.minimize(x, options))
         own = starts.own
         if observed is None and sizes_of_first_fits(parts.X):  # not yet tried on all points
             ends.extended(own.theta[:, None], own.rows)
         try_input_or_noise(ends)
         return ends.minima, ends.rows
 
-    return maximize(objective, begun, previous, options, revise=revise)
-
-
-def maximize(
-    objective: FitObjective,
-    starts: Callable[[ndarray], Starts],
-    previous: Optimum | None,
-    options: Mapping[str, Any],
-    compete: bool | ndarray = True,
-    revise: Callable[[Minima, ndarray], tuple[Minima, ndarray]] | None = None,
-) -> FitResult:
-    r"""Maximise an objective from its starts, or from the end of the previous fit.
-
-    `starts` makes the starts for the masked replicates. Replicates without competing explanations
-    (`compete`, a mask `R`) use them more rarely. `revise` may add minima of a cold fit.
-    """
-    if previous is None:
-        begun = starts(np.ones(len(objective.num_observed), dtype=bool))
-        minima, rows = minimize(objective, begun, options), begun.rows
-        if revise is not None:
-            minima, rows = revise(minima, rows)
-        return _collect(objective, minima, rows, objective.num_observed)
-    warm_start = warm_starts(objective, previous)
-    due = is_due(objective, previous, compete)
-    begun = warm_start.followed_by(starts(due)) if due.any() else warm_start
-    minima, rows, count = minimize(objective, begun, options), begun.rows, len(due)
-    warm = minima.of(np.arange(count))
-    late = has_moved(previous, warm) & ~due
-    if late.any():
-        again = starts(late)
-        # Rows of their own, in whatever the objective keeps of each.
-        again = again._replace(rows=count + again.rows)
-        known = warm.x, np.where(warm.status == RowStatus.CONVERGED, warm.value, np.nan)
-        minima = minima.joined(minimize(objective, again, {**options, "known": known}))
-        rows = np.concatenate([rows, again.rows])
-        order = np.argsort(rows)
-        minima, rows = minima.of(order), rows[order]
-    fresh_at = np.where(due | late, objective.num_observed, previous.fresh_at.cpu().numpy())
-    return _collect(objective, minima, rows, fresh_at)
-
-
-@steady()
-def minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]) -> Minima:
-    r"""Minimise an objective from each start; `options` go to `minimize_rows`."""
-    rows = starts.rows
-    return minimize_rows(
-        lambda theta, index: objective(theta, rows[index]),
-        starts.theta,
-        *objective.bounds(rows),
-        relative_tolerance=1e-11,
-        precision=objective.precision,
-        noise=min(NOISE * objective.precision, 1e-4),  # in float32 the product is of order 1
-        metric=starts.metric,
-        groups=rows % len(objective.num_observed),
-        **{**_DEFAULTS, **options},
-    )
+    return objective.maximize(begun, previous, options, revise=revise)
 
 
 def _mask(parts: ExactGPParts, observed: Tensor | None) -> Tensor | None:
@@ -342,42 +290,6 @@ def _mask(parts: ExactGPParts, observed: Tensor | None) -> Tensor | None:
             f"Got {observed.dtype=}, {observed.shape=}."
         )
     return observed.reshape(parts.Y.shape).to(parts.Y.device)
-
-
-def _collect(
-    objective: FitObjective, minima: Minima, rows: ndarray, fresh_at: ndarray
-) -> FitResult:
-    r"""Write the best start of each replicate into the model and report on it."""
-    count = objective.batch_shape.numel()
-    # Within its noise the value of a start that goes on may rise above one that was given up.
-    ended = ~np.isin(minima.status, (RowStatus.FAILED, RowStatus.OVERTAKEN))
-    values = np.full((rows[-1] // count + 1) * count, np.inf)
-    values[rows] = np.where(ended, minima.value, np.inf)
-    lowest = values.reshape(-1, count).argmin(axis=0) * count + np.arange(count)
-    best = np.searchsorted(rows, lowest)
-    evaluations = np.zeros(count, dtype=np.int64)
-    np.add.at(evaluations, rows % count, minima.num_evaluations)
-    outcomes = [_STATUS[RowStatus(code)] for code in minima.status[best]]
-    for replicate, reason in objective.broken_data().items():
-        outcomes[replicate] = (FitStatus.FAILED, reason)
-    lost = np.array([status is FitStatus.FAILED for status, _ in outcomes])
-    theta = objective.write(minima.x[best], keep=lost, rows=rows[best])
-    like = objective.like
-
-    both = np.stack([np.where(lost, np.nan, -minima.value[best]), evaluations])
-    values, counts = sent(both, like.device).view(2, *objective.batch_shape)
-    return FitResult(
-        objective=values.to(like.dtype),
-        status=tuple(status for status, _ in outcomes),
-        reasons=tuple(reason for _, reason in outcomes),
-        num_evaluations=counts.long(),
-        method="closed form",
-        optimum=Optimum(
-            torch.as_tensor(np.where(lost[:, None], np.nan, theta)),
-            torch.as_tensor(minima.metric[best]),
-            torch.as_tensor(fresh_at),
-        ),
-    )
 
 
 def _fit_by_botorch(
@@ -409,35 +321,3 @@ class FitsItself(Protocol):
     r"""A model of several processes that are fitted at once."""
 
     def fit_in_closed_form(self, **options: Any) -> FitResult: ...
-
-
-@runtime_checkable
-class LossOfEachProcess(Protocol):
-    r"""A loss that can build the loss of one `SingleTaskGP` in a composed model."""
-
-    def of_process(self, model: Any) -> MarginalLogLikelihood: ...
-
-
-def fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[Any], bool]:
-    r"""Make a function that fits one `SingleTaskGP` of a composed model and returns its success.
-
-    The exact marginal likelihood is maximised in closed form (`fit_exact_gp`), unless there are
-    options for BoTorch's optimiser, or the closed form fails. Any other loss is rebuilt for each
-    process.
-    """
-    options = {name: value for name, value in options.items() if value is not None}
-    in_closed_form = type(mll) is ExactMarginalLogLikelihood and not options
-
-    def fit(process: Any) -> bool:
-        if in_closed_form and not fit_exact_gp(process).has_failed:
-            return True
-        if isinstance(mll, LossOfEachProcess):
-            part = mll.of_process(process)
-        else:
-            part = type(mll)(process.likelihood, process)
-        from botorch.fit import fit_gpytorch_mll
-
-        fit_gpytorch_mll(part, **options)
-        return not part.training
-
-    return fit

@@ -3,15 +3,18 @@ r"""The loss of a batched fit: GPyTorch's marginal likelihood over log-hyperpara
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
+from botorch.models import SingleTaskGP
 from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine.fit.covariance import TrainingCovariance
+from botorch_risk.engine.fit.fit_objective import FitObjective
 from botorch_risk.engine.fit.large_matrices import is_large, value_of_large
 from botorch_risk.engine.fit.marginal_likelihood import (
     BestConstant,
@@ -46,7 +49,7 @@ class _Data(NamedTuple):
         )
 
 
-class MarginalLikelihoodObjective:
+class MarginalLikelihoodObjective(FitObjective):
     r"""`-(log marginal likelihood + log priors) / n` and its gradient, for rows of parameters.
 
     A row holds the parameters of one start of one replicate, row `i` of replicate `i % R`, in the
@@ -74,7 +77,7 @@ class MarginalLikelihoodObjective:
     def __init__(
         self, parts: ExactGPParts, observed: Tensor | None = None, units: Units | None = None
     ) -> None:
-        self._parts = parts
+        self.parts = parts
         counted = torch.ones_like(parts.Y, dtype=torch.bool) if observed is None else observed
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
         if parts.fixed_noise is not None:
@@ -84,13 +87,15 @@ class MarginalLikelihoodObjective:
         known = torch.cat([of_rows, units_of(parts, counted & finite)], dim=-1).cpu().numpy()
         count = known[:, 1].astype(np.int64)
         self._broken, self._empty = known[:, 0] == 0, count == 0
-        self._num_observed = np.maximum(count, 1)
+        self.num_observed = np.maximum(count, 1)
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
         self.units = Units.of(known[:, 2:]) if units is None else units
         self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
         self.slices, self._positive = _layout(self.moved)
+        self.num_parameters = len(self._positive)
+        self.precision = float(torch.finfo(parts.Y.dtype).eps)
         self._data = self._read(observed)
         self._chunk = _COVARIANCES.rows(parts.Y.device, parts.Y.shape[-1] ** 2)
         self._selected: SelectedRows | None = None
@@ -105,21 +110,22 @@ class MarginalLikelihoodObjective:
             for prior in (one.priors if one.is_profiled else ())
         ]
 
-    @property
-    def precision(self) -> float:
-        return float(torch.finfo(self._parts.Y.dtype).eps)
+    @classmethod
+    def of(cls, model: SingleTaskGP, observed: Tensor | None = None) -> Self:
+        r"""The loss of a model in training mode.
 
-    @property
-    def num_observed(self) -> ndarray:
-        return self._num_observed
+        Args:
+            model: The model.
+            observed: An optional boolean mask of its data, `R x n`.
 
-    @property
-    def num_parameters(self) -> int:
-        return len(self._positive)
+        Raises:
+            NotInClosedFormError: If a part of the model is not supported; the message names it.
+        """
+        return cls(ExactGPParts.read(model), observed)
 
     def _read(self, observed: Tensor | None) -> _Data:
         r"""Read the data, with targets about their centre and 0 for values that are not finite."""
-        parts, sought = self._parts, None
+        parts, sought = self.parts, None
         centre = sent(self.units.centre, parts.Y.device).to(parts.Y).unsqueeze(-1)
         if self._constant is not None:
             ends = self._constant.bounds(self.units.unit_of("constant", 1))
@@ -143,19 +149,19 @@ class MarginalLikelihoodObjective:
         Returns:
             Values `rows`, not finite where a row fails, and gradients `rows x p`.
         """
-        replicates = rows % len(self._num_observed)
+        replicates = rows % len(self.num_observed)
         values, slope = self.natural(theta, replicates)
         joint = self._likelihoods(values, rows)
         value, gradient = self._with_priors(values, rows, joint)
         gradient = (gradient + joint[:, 2:]) * slope
-        scale = -1.0 / self._num_observed[replicates]
+        scale = -1.0 / self.num_observed[replicates]
         return scale * value, scale[:, None] * gradient
 
     def values(self, theta: ndarray, rows: ndarray) -> ndarray:
         r"""The loss alone, which takes less than half of the time for many points on a CPU."""
         if self._data.targets.pairs is not None or not is_large(self._data.X):
             return self(theta, rows)[0]
-        replicates = rows % len(self._num_observed)
+        replicates = rows % len(self.num_observed)
         values, _ = self.natural(theta, replicates)
         index, moved = (sent(each, self.like.device) for each in (replicates, values))
         pairs: list[Tensor] = []
@@ -163,17 +169,17 @@ class MarginalLikelihoodObjective:
             data = self._data.rows(one)
             best = None if data.best_constant is None else data.best_constant.of
             named = self._named(data, row)
-            pairs += value_of_large(data.X, data.targets.both, *named, self._parts.nu, best)
+            pairs += value_of_large(data.X, data.targets.both, *named, self.parts.nu, best)
         joint = torch.cat(pairs).view(-1, 2).double().cpu().numpy()
         value, _ = self._with_priors(values, rows, joint)
-        found: ndarray = -value / self._num_observed[replicates]
+        found: ndarray = -value / self.num_observed[replicates]
         return found
 
     def _with_priors(
         self, values: ndarray, rows: ndarray, joint: ndarray
     ) -> tuple[ndarray, ndarray]:
         r"""The log likelihoods in `joint` with those of the priors, and the gradient of these."""
-        replicates = rows % len(self._num_observed)
+        replicates = rows % len(self.num_observed)
         value, gradient = self.log_priors(values, rows)
         value = value + joint[:, 0]
         for density in self._priors_of_constant:
@@ -183,7 +189,7 @@ class MarginalLikelihoodObjective:
 
     def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""The log density of parameters in natural units, `rows`, and its gradient."""
-        natural = self._absolute(values, rows % len(self._num_observed))
+        natural = self._absolute(values, rows % len(self.num_observed))
         value, gradient = np.zeros(len(values)), np.zeros_like(values)
         for slice_, density in self._priors:
             prior_value, prior_gradient = density(natural[:, slice_], rows)
@@ -202,7 +208,7 @@ class MarginalLikelihoodObjective:
 
     def _of_rows(self, rows: ndarray) -> SelectedRows:
         r"""The likelihoods of a selection of rows, with their data at hand."""
-        replicates, device = rows % len(self._num_observed), self.like.device
+        replicates, device = rows % len(self.num_observed), self.like.device
         index = sent(replicates, device)
         data = [self._data.rows(part) for part in index.split(self._chunk)]
         parts: list[Callable[[Tensor], Tensor]] = [partial(self._likelihood, each) for each in data]
@@ -214,7 +220,7 @@ class MarginalLikelihoodObjective:
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
         named = self._named(data, values)
         value, gradient, constant = likelihood_of(
-            data.X, data.targets, named, self._parts.nu, data.best_constant
+            data.X, data.targets, named, self.parts.nu, data.best_constant
         )
         slopes = (getattr(gradient, one.name) for one in self.moved)
         columns = [value, constant, *slopes]
@@ -245,6 +251,39 @@ class MarginalLikelihoodObjective:
     def _absolute(self, natural: ndarray, replicates: ndarray) -> ndarray:
         return natural + np.where(self._positive, 0.0, self.units.centre[replicates, None])
 
+    def covariance(self, replicates: Tensor, values: Tensor, shift: Tensor) -> TrainingCovariance:
+        r"""The covariance of the training outcomes without noise, with its derivatives.
+
+        Args:
+            replicates: The replicate of each row.
+            values: Lengthscales and an output scale in natural units, `rows x p`.
+            shift: The prior variance of the constant, `rows`.
+        """
+        named = {
+            one.name: values[:, slice_] for one, slice_ in zip(self.moved, self.slices, strict=True)
+        }
+        return TrainingCovariance.of(
+            self._inputs[replicates],
+            self.parts.nu,
+            named["lengthscale"],
+            named.get("outputscale"),
+            shift,
+        )
+
+    @cached_property
+    def _inputs(self) -> Tensor:
+        return self.parts.X.double()
+
+    def own(self) -> ndarray:
+        r"""The model's present hyperparameters as parameters, `R x p`."""
+        return self.transform(self._own_natural())
+
+    def _own_natural(self) -> ndarray:
+        with torch.no_grad():
+            count = self.batch_shape.numel()
+            each = [one.natural.double().reshape(count, -1) for one in self.moved]
+            return torch.cat(each, dim=1).cpu().numpy()
+
     def transform(self, natural: ndarray) -> ndarray:
         scale, centre = self.units.scale[:, None], self.units.centre[:, None]
         with np.errstate(all="ignore"):
@@ -253,7 +292,7 @@ class MarginalLikelihoodObjective:
     def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""Bounds that the constraints set, `rows x p` each."""
         pairs = [one.bounds(self.units.unit_of(one.name, one.size)) for one in self.moved]
-        replicates = rows % len(self._num_observed)
+        replicates = rows % len(self.num_observed)
         lower, upper = (
             self.transform(np.concatenate(side, axis=1))[replicates]
             for side in zip(*pairs, strict=True)
@@ -271,10 +310,14 @@ class MarginalLikelihoodObjective:
         sent = self._sent(natural, keep)
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
             hyperparameter.write(sent[:, slice_], sent[:, -1] > 0)
-        self.write_constant(values, keep)
+        self._write_constant(values, keep)
         return theta
 
-    def write_constant(self, values: ndarray, keep: ndarray) -> None:
+    def write_best_constant(self) -> None:
+        r"""Set the constant to the best one for the model's other hyperparameters."""
+        self._write_constant(self._own_natural(), keep=self.lost)
+
+    def _write_constant(self, values: ndarray, keep: ndarray) -> None:
         r"""Set the constant to the best one for parameters `R x p` in natural units."""
         if self._constant is not None:
             with steady():

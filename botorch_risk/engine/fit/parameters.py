@@ -3,7 +3,7 @@ r"""Read the parameters of a GPyTorch model for the closed-form fit, and write t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.functional import softplus
+
+from botorch_risk.points import coefficients_kept
 
 # Keeps logarithms finite where a constraint is open at 0 or at infinity. Units of the data that are
 # larger or smaller than 1 widen it.
@@ -113,15 +115,6 @@ class Hyperparameter:
         self.raw.copy_(torch.where(kept, self.raw, raw))
 
 
-def natural_rows(hyperparameters: Sequence[Hyperparameter]) -> ndarray:
-    r"""The present natural values of several parameters, `R x p`."""
-    with torch.no_grad():
-        each = [
-            one.natural.double().reshape(one.batch_shape.numel(), -1) for one in hyperparameters
-        ]
-        return torch.cat(each, dim=1).cpu().numpy()
-
-
 @dataclass(frozen=True)
 class ExactGPParts:
     r"""The parts of an exact Gaussian process that its marginal likelihood depends on.
@@ -142,34 +135,52 @@ class ExactGPParts:
     nu: float
     hyperparameters: tuple[Hyperparameter, ...]
 
+    @classmethod
+    @torch.enable_grad()
+    def read(cls, model: SingleTaskGP) -> ExactGPParts:
+        r"""Read the parts of a model in training mode.
 
-@torch.enable_grad()
-def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
-    r"""Read the parts of a model in training mode.
+        Raises:
+            NotInClosedFormError: If a part is not supported; the message names it.
+        """
+        _check_model(model)
+        batch_shape = model.train_targets.shape[:-1]
+        kernel = model.covar_module
+        correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
+        parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
+        X = _kernel_inputs(model, model.train_inputs[0])
+        fixed = None
+        if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+            fixed = model.likelihood.noise_covar.noise.expand(model.train_targets.shape)
+        return cls(
+            batch_shape=batch_shape,
+            X=X,
+            Y=model.train_targets.reshape(-1, X.shape[-2]),
+            fixed_noise=None if fixed is None else fixed.reshape(-1, X.shape[-2]),
+            nu=math.inf if type(correlation) is RBFKernel else correlation.nu,
+            hyperparameters=parameters,
+        )
 
-    Raises:
-        NotInClosedFormError: If a part is not supported; the message names it.
-    """
-    _check_model(model)
-    batch_shape = model.train_targets.shape[:-1]
-    kernel = model.covar_module
-    correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
-    parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
-    X = kernel_inputs(model, model.train_inputs[0])
-    fixed = None
-    if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
-        fixed = model.likelihood.noise_covar.noise.expand(model.train_targets.shape)
-    return ExactGPParts(
-        batch_shape=batch_shape,
-        X=X,
-        Y=model.train_targets.reshape(-1, X.shape[-2]),
-        fixed_noise=None if fixed is None else fixed.reshape(-1, X.shape[-2]),
-        nu=math.inf if type(correlation) is RBFKernel else correlation.nu,
-        hyperparameters=parameters,
-    )
+    def of_data(
+        self, model: SingleTaskGP, X: Tensor, targets: Tensor, noise: Tensor | None
+    ) -> ExactGPParts:
+        r"""The same hyperparameters with other data.
+
+        Args:
+            model: The model, in training mode.
+            X: Inputs before its input transform, `batch_shape x M x d`.
+            targets: Outcomes in its units, `batch_shape x M`.
+            noise: Their fixed noise, likewise; without effect if the noise is inferred.
+        """
+        with coefficients_kept(model):
+            inputs = _kernel_inputs(model, X)
+        shape = inputs.shape[:-1]
+        if noise is not None:
+            noise = noise.reshape(shape) if self.fixed_noise is not None else None
+        return replace(self, X=inputs, Y=targets.reshape(shape), fixed_noise=noise)
 
 
-def kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
+def _kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
     r"""Inputs as the model's kernel sees them, `R x m x d`: transformed, active dimensions only"""
     active, batch_shape = model.covar_module.active_dims, model.train_targets.shape[:-1]
     X = model.transform_inputs(X).detach()

@@ -1,4 +1,4 @@
-r"""The result of a fit, replicate by replicate, and the warning of failures."""
+r"""The result of a fit, replicate by replicate."""
 
 from __future__ import annotations
 
@@ -81,17 +81,16 @@ class FitResult:
     def has_failed(self) -> bool:
         return FitStatus.FAILED in self.status
 
-
-def warn_of_failed_fits(result: FitResult, seeds: Sequence[int], stacklevel: int = 3) -> None:
-    r"""Name the replicates whose fit failed, by their seeds, in one warning."""
-    failed = [
-        f"seed {seed}: {reason}"
-        for seed, status, reason in zip(seeds, result.status, result.reasons, strict=True)
-        if status is FitStatus.FAILED
-    ]
-    if failed:
-        warnings.warn(
-            f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
-            OptimizationWarning,
-            stacklevel=stacklevel,
-        )
+    def warn_of_failures(self, seeds: Sequence[int], stacklevel: int = 3) -> None:
+        r"""Name the replicates whose fit failed, by their seeds, in one warning."""
+        failed = [
+            f"seed {seed}: {reason}"
+            for seed, status, reason in zip(seeds, self.status, self.reasons, strict=True)
+            if status == FitStatus.FAILED
+        ]
+        if failed:
+            warnings.warn(
+                f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
+                OptimizationWarning,
+                stacklevel=stacklevel,
+            )

@@ -3,20 +3,22 @@ r"""Choose the starts of the fits of replicates."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from numpy import ndarray
 from numpy.random import Generator
-from torch import Size, Tensor
+from torch import Size
 
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import natural_rows
 from botorch_risk.engine.fit.priors import draw
 from botorch_risk.engine.fit.results import Optimum
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed
+
+if TYPE_CHECKING:
+    from botorch_risk.engine.fit.fit_objective import FitObjective
+    from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
 
 # From the start of the fit to the second one: a function that moves faster and is known better.
 # Of the data that a loop collects this start often finds the better of two explanations.
@@ -28,30 +30,6 @@ IN_UNITS_OF_TARGETS = (
     {"noise": 1e-3, "outputscale": 1.0, "lengthscale": 0.5},
     {"noise": 1.0, "outputscale": 1.0, "lengthscale": 3.0},
 )
-
-
-class FitObjective(Protocol):
-    r"""The interface that `maximize` needs, such as `MarginalLikelihoodObjective`."""
-
-    like: Tensor
-    batch_shape: Size
-
-    @property
-    def precision(self) -> float: ...
-
-    @property
-    def num_observed(self) -> ndarray: ...
-
-    @property
-    def num_parameters(self) -> int: ...
-
-    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]: ...
-
-    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]: ...
-
-    def broken_data(self) -> dict[int, str]: ...
-
-    def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray: ...
 
 
 class Starts(NamedTuple):
@@ -115,7 +93,7 @@ def make_starts(
     """
     generators = _generators(batch_shape, num_restarts, seeds)
     moved = objective.moved
-    own = objective.transform(natural_rows(moved))
+    own = objective.own()
     blocks = [own]
     if rougher is not None:
         shift = [np.full(h.size, np.log(rougher.get(h.name, 1.0))) for h in moved]

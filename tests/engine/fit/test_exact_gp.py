@@ -15,7 +15,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import NormalPrior, UniformPrior
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, FitStatus, fit_exact_gp
+from botorch_risk.engine import FitResult, fit_exact_gp
+from botorch_risk.engine.fit.results import FitStatus
 from tests.engine.fit.examples import Builder, data, objective, scaled_matern
 
 # Some models here see raw outcomes or float32 on purpose.

@@ -9,7 +9,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.priors import GammaPrior
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, FitStatus, fit_exact_gp
+from botorch_risk.engine import FitResult, fit_exact_gp
 from botorch_risk.engine.fit import fewer_points
 from botorch_risk.engine.fit.fewer_points import (
     FEWEST,
@@ -23,7 +23,8 @@ from botorch_risk.engine.fit.fewer_points import (
     with_noise_of_the_start,
 )
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine.fit.parameters import ExactGPParts
+from botorch_risk.engine.fit.results import FitStatus
 from botorch_risk.engine.fit.starts import Starts
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
 from tests.engine.fit.examples import constant_mean, data, objective, scaled_matern
@@ -67,7 +68,7 @@ def test_what_belongs_to_a_point_goes_with_it() -> None:
     X = torch.rand(2, 40, 2, dtype=torch.float64)
     Y = X.sum(dim=-1, keepdim=True)
     model = SingleTaskGP(X, Y, 1 + Y, outcome_transform=None)
-    parts = on_fewer_points(read_exact_gp(model.train()), np.ones((2, 2)), 10)
+    parts = on_fewer_points(ExactGPParts.read(model.train()), np.ones((2, 2)), 10)
     assert parts.X.shape == (2, 10, 2)
     torch.testing.assert_close(parts.Y, parts.X.sum(dim=-1))
     torch.testing.assert_close(parts.fixed_noise, 1 + parts.Y)
@@ -77,7 +78,7 @@ def test_the_range_of_an_input_does_not_matter() -> None:
     X, Y = data(2, n=60)
     stretch = torch.tensor([1e3, 1e-2], dtype=torch.float64)
     few, stretched = (
-        on_fewer_points(read_exact_gp(SingleTaskGP(scale * X, Y).train()), extent, 20)
+        on_fewer_points(ExactGPParts.read(SingleTaskGP(scale * X, Y).train()), extent, 20)
         for scale, extent in ((1.0, np.ones((2, 2))), (stretch, stretch.expand(2, 2).numpy()))
     )
     torch.testing.assert_close(few.Y, stretched.Y)
@@ -120,7 +121,7 @@ def test_the_variance_between_neighbours_equals_a_loop() -> None:
 
 def test_noise_is_doubted_if_neighbours_differ_by_less() -> None:
     model = SingleTaskGP(*data(3)).train()
-    objective = MarginalLikelihoodObjective(read_exact_gp(model))
+    objective = MarginalLikelihoodObjective.of(model)
     theta = np.log(np.full((6, 3), 0.5))
     # Of the second replicate the other row is the better one.
     theta[4, 2] = np.log(0.1)
@@ -197,7 +198,7 @@ def test_no_fit_ends_below_its_start(n: int, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_end_without_noise_is_also_tried_with_the_noise_of_the_start() -> None:
     model = scaled_matern(*data(3)).train()
-    loss = MarginalLikelihoodObjective(read_exact_gp(model))
+    loss = MarginalLikelihoodObjective.of(model)
     names = [one.name for one in loss.moved]
     noise = loss.slices[names.index("noise")].start
     lower = loss.bounds(np.arange(3))[0][0, noise]
@@ -245,7 +246,7 @@ def test_a_replicate_that_is_not_finite_fails_alone() -> None:
 def test_a_mean_that_is_a_parameter_keeps_its_units() -> None:
     X, Y = data(2, n=60)
     model = constant_mean(constant_prior=GammaPrior(4.0, 0.005))(X, 100 * Y + 800.0)
-    parts = read_exact_gp(model.train())
+    parts = ExactGPParts.read(model.train())
     whole = MarginalLikelihoodObjective(parts)
     few = on_fewer_points(parts, whole.units.extent, 20)
     shared, own = (

@@ -13,7 +13,7 @@ from botorch_risk.engine import FitResult, fit_exact_gp
 from botorch_risk.engine.fit import input_or_noise
 from botorch_risk.engine.fit.input_or_noise import Ends
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine.fit.parameters import ExactGPParts
 from botorch_risk.engine.fit.starts import Starts
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
 from tests.engine.fit.examples import data, objective, scaled_matern
@@ -72,7 +72,7 @@ def test_a_replicate_is_revised_as_it_is_alone() -> None:
 
 
 def test_only_starts_below_every_minimum_of_their_replicate_are_followed() -> None:
-    loss = MarginalLikelihoodObjective(read_exact_gp(scaled_matern(*data(3)).train()))
+    loss = MarginalLikelihoodObjective(ExactGPParts.read(scaled_matern(*data(3)).train()))
     p = loss.num_parameters
     theta = np.zeros((3, p))
     values, _ = loss(theta, np.arange(3))

@@ -10,7 +10,6 @@ from botorch_risk.engine.fit import large_matrices
 from botorch_risk.engine.fit.marginal_likelihood import Hyperparameters, LogMarginalLikelihood
 from botorch_risk.engine.fit.marginal_likelihood import log_marginal_likelihood as likelihood
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import read_exact_gp
 from botorch_risk.steady import steady
 from tests.engine.fit.examples import RAW, Builder, data
 from tests.engine.fit.test_marginal_likelihood import SMOOTHNESS, dense, draw, profiles
@@ -119,7 +118,7 @@ def test_float32() -> None:
 def test_values_alone_are_those_with_gradients(build: Builder) -> None:
     model = build(*data(3, n=60)).train()
     model.train_targets[1, 4] = math.nan
-    loss = MarginalLikelihoodObjective(read_exact_gp(model))
+    loss = MarginalLikelihoodObjective.of(model)
     rows = np.arange(6)
     theta = np.random.default_rng(0).normal(scale=0.3, size=(6, loss.num_parameters))
     found, (expected, _) = loss.values(theta, rows), loss(theta, rows)

@@ -19,12 +19,7 @@ from botorch_risk.engine.fit.marginal_likelihood import (
     log_marginal_likelihood,
 )
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import (
-    ExactGPParts,
-    Hyperparameter,
-    NotInClosedFormError,
-    read_exact_gp,
-)
+from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, NotInClosedFormError
 from botorch_risk.engine.fit.starts import ROUGHER, make_starts
 
 # The correlations in terms of the scaled distance, for a dense oracle.
@@ -192,7 +187,7 @@ def test_float32_and_device(device: torch.device) -> None:
 def objective(n: int = 7) -> MarginalLikelihoodObjective:
     X = torch.rand(3, n, 2, dtype=torch.float64)
     model = SingleTaskGP(X, (4 * X).sin().sum(-1, keepdim=True))
-    return MarginalLikelihoodObjective(read_exact_gp(model.train()))
+    return MarginalLikelihoodObjective.of(model.train())
 
 
 def test_gradient_equals_differences() -> None:
@@ -233,7 +228,7 @@ CONSTRAINTS = {
 def parts(**options: object) -> ExactGPParts:
     X = torch.rand(2, 6, 3, dtype=torch.float64)
     model = SingleTaskGP(X, X.sum(-1, keepdim=True).sin(), **options)
-    return read_exact_gp(model.train())
+    return ExactGPParts.read(model.train())
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)

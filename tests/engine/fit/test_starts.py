@@ -15,9 +15,9 @@ from botorch.optim.core import OptimizationStatus
 from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, FitStatus, Optimum, fit_exact_gp
+from botorch_risk.engine import FitResult, Optimum, fit_exact_gp
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine.fit.results import FitStatus
 from botorch_risk.engine.fit.starts import IN_UNITS_OF_TARGETS, ROUGHER, Starts, make_starts
 from botorch_risk.faster import WarmStartedFit
 from botorch_risk.models import MeanVarianceGP
@@ -32,7 +32,7 @@ def starts(scale: list[float], num_restarts: int = 0) -> Starts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputDataWarning)  # raw outcomes, on purpose
         model = SingleTaskGP(X, Y, outcome_transform=None).train()
-    loss = MarginalLikelihoodObjective(read_exact_gp(model))
+    loss = MarginalLikelihoodObjective.of(model)
     return make_starts(loss, X.shape[:-2], ROUGHER, num_restarts, seeds=range(len(scale)))
 
 

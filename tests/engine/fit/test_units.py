@@ -10,10 +10,9 @@ from botorch.models import SingleTaskGP
 from gpytorch.means import ZeroMean
 from gpytorch.priors import GammaPrior, NormalPrior
 
-from botorch_risk.engine import FitStatus, fit_exact_gp
-from botorch_risk.engine.fit.parameters import Units, read_exact_gp, units_of
-from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.evidence_objective import TwoProcesses
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.engine.fit.parameters import ExactGPParts, Units, units_of
+from botorch_risk.engine.fit.results import FitStatus
 from tests.engine.fit.examples import (
     RAW,
     constant_mean,
@@ -35,7 +34,7 @@ def units(scale: float = 1.0, **options: object) -> Units:
     model = SingleTaskGP(X.nan_to_num(), scale * Y.nan_to_num(), outcome_transform=None, **options)
     model.train_inputs[0][0, 3, 0] = math.nan
     model.train_targets[0, 3] = math.nan
-    return Units.of(units_of(read_exact_gp(model.train()), COUNTED).numpy())
+    return Units.of(units_of(ExactGPParts.read(model.train()), COUNTED).numpy())
 
 
 def test_units_are_those_of_the_data_that_count() -> None:
@@ -59,7 +58,7 @@ def test_targets_that_do_not_vary_have_no_scale() -> None:
     model = SingleTaskGP(
         X[:, :3], torch.full((1, 3, 1), 0.1).double() * 1e8, outcome_transform=None
     )
-    found = Units.of(units_of(read_exact_gp(model.train()), COUNTED[:, :3]).numpy())
+    found = Units.of(units_of(ExactGPParts.read(model.train()), COUNTED[:, :3]).numpy())
     assert found.scale.tolist() == [1.0] and found.is_standard.all()
 
 
@@ -153,18 +152,6 @@ def test_the_prior_of_a_constant_is_of_raw_outcomes() -> None:
     model = constant_mean(constant_prior=NormalPrior(790.0, 20.0))(X, 100 * Y + 800.0)
     result = fit_exact_gp(model)
     torch.testing.assert_close(result.objective, objective(model), rtol=0, atol=1e-6)
-
-
-def test_the_first_output_scale_of_a_mean_with_its_noise_follows_raw_outcomes() -> None:
-    X, Y = data()
-    repeats = Y + 0.1 * torch.randn(*Y.shape[:-1], 3, dtype=torch.double)
-    starts = []
-    for unit in (1e-3, 1e3):
-        model = MeanVarianceGP(X, unit * repeats, outcome_transform=None)
-        sides = (read_exact_gp(part.train()) for part in (model.mean_model, model.noise_model))
-        starts.append(TwoProcesses(*sides, None).own()[0])
-    changed = np.abs(starts[1] - starts[0]) > 1e-6
-    assert (starts[1] - starts[0])[changed].tolist() == pytest.approx([2 * math.log(1e6)])
 
 
 def test_a_mean_that_is_kept_stays_on_raw_outcomes() -> None:
