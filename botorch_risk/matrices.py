@@ -1,6 +1,7 @@
 r"""Distances, inverses and sums, computed in the best way for each device."""
 
 import torch
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 
@@ -46,3 +47,24 @@ def sums_at(index: Tensor, values: Tensor, size: int) -> Tensor:
     rows = torch.arange(values.shape[:-1].numel(), device=index.device).unsqueeze(-1)
     position = torch.add(index.reshape(len(rows), -1), rows, alpha=size).flatten()
     return total.flatten().index_put((position,), values.flatten(), accumulate=True).view_as(total)
+
+
+def jitter_of(like: Tensor) -> float:
+    r"""The relative variance below which a point is determined by others, up to rounding."""
+    return 1e-8 if like.dtype == torch.float64 else 1e-5
+
+
+def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
+    r"""Cholesky factors `batch_shape x Q x Q`; with a jitter only for entries that need it.
+
+    The jitter is relative to `scale`, the prior variance.
+    """
+    jitter = jitter_of(covariance) * scale
+    factor, info = torch.linalg.cholesky_ex(covariance)
+    smallest = factor.detach().diagonal(dim1=-2, dim2=-1).square().amin(dim=-1)
+    weak = (info > 0) | ~(smallest >= jitter)
+    if not weak.any():
+        return factor
+    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    root: Tensor = psd_safe_cholesky(covariance + (weak * jitter)[..., None, None] * identity)
+    return root

@@ -20,7 +20,8 @@ from botorch.models.transforms import input as transforms
 from gpytorch.models import ExactGP, IndependentModelList
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, check_nonnegative
+from botorch_risk.steady import sent
 
 
 def joint_shape(first: torch.Size | None, second: torch.Size | None) -> torch.Size:
@@ -218,3 +219,33 @@ def checked_points(X: Tensor, model: Model, name: str = "X") -> Tensor:
     r"""Points that passed `check_points`, in the dtype of the model's data."""
     check_points(name, X, model)
     return as_points(X, model)
+
+
+def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) -> Tensor:
+    r"""The number of standard deviations of a bound, broadcastable to `batch_shape x m`.
+
+    Args:
+        beta: Squared width: one number, one per replicate (`batch_shape`), or one per point
+            (`batch_shape x m`).
+        mean: The values to be bounded, `batch_shape x m`.
+        batch_shape: That of the model.
+
+    Raises:
+        BotorchTensorDimensionError: If `beta` has the wrong shape.
+        ValueError: If it is a negative number; of a tensor nothing is read from its device.
+    """
+    if isinstance(beta, int | float):
+        check_nonnegative(beta=beta)
+    beta = sent(as_floating(beta, "beta"), mean.device).to(mean.dtype)
+    if beta.shape == batch_shape and beta.dim():
+        beta = beta.unsqueeze(-1)
+    broadcasts = beta.dim() in (0, len(batch_shape) + 1, mean.dim())
+    if not broadcasts or any(
+        size not in (1, full)
+        for size, full in zip(beta.shape[::-1], mean.shape[::-1], strict=False)
+    ):
+        raise BotorchTensorDimensionError(
+            "Expected `beta` to be a number, or to have shape `batch_shape` or `batch_shape x m`. "
+            f"Got {beta.shape=}, batch_shape={tuple(batch_shape)}, m={mean.shape[-1]}."
+        )
+    return beta.sqrt()

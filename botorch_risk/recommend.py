@@ -1,7 +1,7 @@
 r"""Reporting rules: the point to recommend at the end."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
@@ -21,8 +21,7 @@ from botorch.models.model import ModelList
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor
-from botorch_risk.engine.optim.discrete_columns import Values
-from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.models.outcomes import ModelOfRisks
 from botorch_risk.points import check_points
 
@@ -405,8 +404,8 @@ def recommend_everywhere(
     rule: EverywhereRule = "posterior_mean",
     num_restarts: int = 10,
     raw_samples: int = 256,
-    discrete_dims: Values | None = None,
-    cat_dims: Values | None = None,
+    discrete_dims: Mapping[int, Sequence[float]] | None = None,
+    cat_dims: Mapping[int, Sequence[float]] | None = None,
 ) -> Recommendation:
     r"""Find the decision, evaluated or not, with the largest risk by a rule of `recommend`.
 

@@ -22,12 +22,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.engine import (
-    DomainPosterior,
-    MarginalPredictor,
-    fit_exact_gp,
-    optimize_acqf_replicates,
-)
+from botorch_risk.engine import Belief, DomainPosterior, fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment, KernelDensityEnvironment
 from botorch_risk.fit import PseudoDataMarginalLogLikelihood
 from botorch_risk.models import MeanVarianceGP
@@ -114,7 +109,7 @@ def objective(data: Data) -> Tensor:
 
 
 def marginals(data: Data) -> Tensor:
-    return MarginalPredictor(gp(data))(data.x).mean - data.shift
+    return Belief(gp(data))(data.x).mean - data.shift
 
 
 def straddle(data: Data) -> Tensor:

@@ -29,7 +29,7 @@ from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend,
 )
 
-from botorch_risk.engine.recorded import RECORDERS
+from tests.engine.recorders import RECORDERS
 
 
 class _SimModule(_DummyBackendModule):

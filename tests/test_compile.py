@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure, ValueAtRisk
 from tests.risk.cases import RISK_MEASURES, RiskMeasureCase
@@ -47,7 +47,7 @@ def gp() -> SingleTaskGP:
 
 
 def test_marginals_with_their_gradient() -> None:
-    predictor = MarginalPredictor(gp())
+    predictor = Belief(gp())
     predictor(torch.rand(2, 3, 2).double())  # computes the factors before the trace
     X = torch.rand(2, 3, 2).double().requires_grad_()
     check(lambda X: sum(predictor(X)), X)

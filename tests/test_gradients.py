@@ -13,8 +13,7 @@ from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.engine import FastMarginals
-from botorch_risk.engine.posterior.marginals import has_closed_form
+from botorch_risk.engine import Belief, FastMarginals
 from botorch_risk.gradients import require_gradients
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
@@ -118,7 +117,7 @@ def test_data_without_a_gradient_keep_the_closed_form(transform: Callable[[], An
     model = gp(input_transform=transform())
     model.posterior(decisions(2, d=3))
     conditioned = model.condition_on_observations(decisions(2, d=3), torch.ones(2, 1).double())
-    assert has_closed_form(conditioned, None)
+    assert Belief.serves(conditioned)
 
 
 def test_a_model_conditioned_on_constants_lets_backward_run_twice() -> None:

@@ -3,9 +3,12 @@ r"""Where things live: no import upwards or in a circle, short files, tests in e
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import botorch_risk.engine
 
 ROOT = Path(__file__).parents[1]
 PLUGIN, BENCH = ROOT / "botorch_risk", ROOT / "bench" / "botorch_risk_bench"
@@ -122,3 +125,19 @@ def test_a_wing_imports_one_other_wing_at_most() -> None:
         for wing in wings
     }
     assert {wing: found for wing, found in others.items() if len(found) > 1} == {}
+
+
+def test_the_engine_has_one_door() -> None:
+    r"""Others import what its page exports; its own tests and benchmarks go deeper."""
+    own = ("botorch_risk/engine/", "tests/engine/", "bench/speed/engine/", "tests/test_layout.py")
+    deeper = re.compile(r"(?:import|from) botorch_risk\.engine\.|from \.+engine\.\w")
+    found = {
+        place
+        for folder in ("botorch_risk", "bench", "tests", "tutorials", "docs")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".ipynb")
+        if not (place := path.relative_to(ROOT).as_posix()).startswith(own)
+        if deeper.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set()
+    assert len(botorch_risk.engine.__all__) <= 16

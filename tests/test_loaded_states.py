@@ -10,7 +10,7 @@ from botorch.models.transforms.input import ChainedInputTransform, Normalize, Wa
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.engine import DomainPosterior, FastMarginals, MarginalPredictor
+from botorch_risk.engine import Belief, DomainPosterior, FastMarginals
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import Expectation
 from botorch_risk.robust import robust
@@ -43,7 +43,7 @@ def of_decisions(model: Any) -> Tensor:
 
 
 VIEWS: dict[str, Callable[[Any], Tensor]] = {
-    "MarginalPredictor": lambda model: MarginalPredictor(model)(AT).mean,
+    "Belief": lambda model: Belief(model)(AT).mean,
     "FastMarginals": lambda model: FastMarginals(model).posterior(AT.unsqueeze(1)).mean.flatten(),
     "FastMarginals of a list": lambda model: (
         FastMarginals(ModelListGP(model, model)).posterior(AT.unsqueeze(1)).mean.flatten()
@@ -65,7 +65,7 @@ def test_views_read_the_training_inputs_as_the_loaded_transform_makes_them(view:
     assert (before - expected).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("name", ["MarginalPredictor", "RiskUpperConfidenceBound"])
+@pytest.mark.parametrize("name", ["Belief", "RiskUpperConfidenceBound"])
 def test_so_does_a_model_without_a_closed_form(name: str) -> None:
     expected, model = VIEWS[name](warped(2.5)), warped(1.0, OwnPosterior)
     model.load_state_dict(warped(2.5).state_dict())

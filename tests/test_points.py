@@ -7,7 +7,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import MultiTaskGP
 
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.points import TBatch, joint_shape
 from tests.engine.posterior.examples import log_outcomes, make_model
 
@@ -74,7 +74,7 @@ def test_one_task_of_a_multi_task_model(fixed):
         train_Yvar=torch.full((12, 1), 1e-3).double() if fixed else None,
     )
     points = torch.rand(2, 5, 2).double()
-    predictor = MarginalPredictor(model)
+    predictor = Belief(model)
     posterior = model.posterior(points.unsqueeze(-2))
     for inputs in (points, torch.cat([points, torch.ones(2, 5, 1)], dim=-1)):
         mean, variance = predictor(inputs)
@@ -93,21 +93,21 @@ def test_a_missing_column_does_not_broadcast(batch_shape, inputs, training):
         X = torch.rand(*batch_shape, 4, columns, dtype=torch.double)
         message = rf"Expected `X` to have the 2 columns of the model's inputs. Got .* {columns}\)"
         with pytest.raises(BotorchTensorDimensionError, match=message):
-            MarginalPredictor(model)(X)
+            Belief(model)(X)
 
 
 @pytest.mark.parametrize("make", [make_model, lambda: make_model("rq"), log_outcomes])
 @pytest.mark.parametrize("shape", [(0, 2), (3, 0, 2), (0, 4, 2)], ids=str)
 def test_no_points_have_no_moments(make, shape):
     X = torch.rand(shape, dtype=torch.double, requires_grad=True)
-    mean, variance = MarginalPredictor(make())(X)
+    mean, variance = Belief(make())(X)
     assert mean.shape == variance.shape == shape[:-1]
     assert torch.autograd.grad((mean + variance).sum(), X)[0].shape == shape
-    batched = MarginalPredictor(make_model(batch_shape=(2, 3)))(torch.rand(0, 2).double())
+    batched = Belief(make_model(batch_shape=(2, 3)))(torch.rand(0, 2).double())
     assert batched.mean.shape == (2, 3, 0)
 
 
 @pytest.mark.parametrize("make", [make_model, lambda: make_model("rq"), log_outcomes])
 def test_whole_numbers_are_points(make):
-    predictor, X = MarginalPredictor(make()), torch.tensor([[0, 1], [1, 1]])
+    predictor, X = Belief(make()), torch.tensor([[0, 1], [1, 1]])
     torch.testing.assert_close(predictor(X), predictor(X.double()))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import InputDataError
 
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.risk import Expectation, ValueAtRisk
 from botorch_risk.steady import is_known, may_look, once, remember, steady
 from tests.second_device import SIM, counted, only_without_gpu
@@ -24,7 +24,7 @@ def test_what_is_remembered_ends_with_the_outermost_block() -> None:
 @only_without_gpu
 def test_a_model_is_compared_with_its_factors_once_in_a_block_and_after_it_again() -> None:
     model = model_of().to(SIM)
-    predictor, x = MarginalPredictor(model), torch.rand(3, 2, dtype=torch.double).to(SIM)
+    predictor, x = Belief(model), torch.rand(3, 2, dtype=torch.double).to(SIM)
     before = predictor(x).mean
     with steady():
         predictor(x)

@@ -1,4 +1,4 @@
-r"""Posterior means and variances at many points: `MarginalPredictor` against `model.posterior`.
+r"""Posterior means and variances at many points: `Belief` against `model.posterior`.
 
     python -m bench.speed.marginals [--device cuda]
 
@@ -23,7 +23,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from bench.speed.timing import environment, interleaved
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 
 DIMENSION = 3
 KERNELS = {
@@ -70,10 +70,7 @@ PASSES = {"forward": forward, "forward + backward": backward}
 
 
 def ways(model: SingleTaskGP) -> dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]]:
-    return {
-        "posterior": lambda X: posterior_moments(model, X),
-        "predictor": MarginalPredictor(model),
-    }
+    return {"posterior": lambda X: posterior_moments(model, X), "predictor": Belief(model)}
 
 
 def _peak(way: str, kernel: str, m: int, passes: str, connection: object) -> None:
@@ -115,7 +112,7 @@ def peak_memory(way: str, kernel: str, m: int, passes: str, device: str) -> floa
 
 def agreement(model: SingleTaskGP, X: Tensor) -> tuple[float, float]:
     r"""Largest differences: mean over the outcome range, variance over the prior variance."""
-    theirs, ours = posterior_moments(model, X), MarginalPredictor(model)(X)
+    theirs, ours = posterior_moments(model, X), Belief(model)(X)
     targets = model.outcome_transform.untransform(model.train_targets.unsqueeze(-1))[0]
     scale = model.outcome_transform._stdvs_sq.item()
     return (

@@ -18,18 +18,7 @@ from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.arguments import as_floating, check_even, check_flags, check_rows
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
-from botorch_risk.engine.posterior.joint_moments import (
-    conditioned_process,
-    covariance_within,
-    noise_of_a_reading,
-)
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, has_closed_form
-from botorch_risk.engine.posterior.process import (
-    ConditionedPoints,
-    ConditionedProcess,
-    PriorProcess,
-)
-from botorch_risk.engine.posterior.product import ProductMarginals
+from botorch_risk.engine import Belief, Process
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at, inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
@@ -90,7 +79,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
     ) -> None:
         check_even(num_samples=num_samples)
         refuse_reduced(model)
-        if not has_closed_form(model, None) or len(model.batch_shape) > 1:
+        if not Belief.serves(model) or len(model.batch_shape) > 1:
             raise UnsupportedError(
                 "Expected a `SingleTaskGP` with one output, or a subclass with the same `forward` "
                 "and `posterior`, a Gaussian likelihood and at most one batch dimension. "
@@ -237,12 +226,12 @@ class ComparedRisks:
 
     environment: Any
     decisions: Tensor
-    process: ConditionedProcess
-    points: ConditionedPoints
+    process: Process
+    points: Process.Points
     risk: Tensor
     weights: Tensor
     explained: Tensor
-    of_product: tuple[ProductMarginals, Tensor] | None
+    of_product: tuple[Any, Tensor] | None
 
     @classmethod
     @torch.no_grad()
@@ -254,9 +243,10 @@ class ComparedRisks:
         X: Tensor,
         num_samples: int,
     ) -> ComparedRisks:
-        process = conditioned_process(MarginalPredictor(model))
-        prior = process.process
-        if noise_of_a_reading(prior, X.new_zeros(1, 0)) is None:
+        belief = Belief(model)
+        process = belief.process()
+        prior = process.prior
+        if process.noise_of_a_reading(X.new_zeros(1, 0)) is None:
             raise UnsupportedError(
                 "Expected a likelihood with one noise, or a fixed one. "
                 f"Got {type(model.likelihood).__name__}."
@@ -270,7 +260,7 @@ class ComparedRisks:
             points.mean.unflatten(-1, grid),
             points.variance.unflatten(-1, grid),
             probabilities,
-            lambda: covariance_within(process, points, grid[1]),
+            lambda: process.covariance_within(points, grid[1]),
             num_samples,
         )
         explained = (points.whitened.unflatten(-1, grid) * weights.unsqueeze(1)).sum(dim=-1)
@@ -280,8 +270,7 @@ class ComparedRisks:
             W = points.prior.inputs.expand(*points.mean.shape, -1).unflatten(-2, grid)[:, 0]
             W = W[..., -of_w.points.shape[-1] :]
             scaled = weights * points.prior.scale.unflatten(-1, grid)
-            marginals = ProductMarginals(model, of_w.points)
-            of_product = marginals, scaled @ prior.correlation(W, W)
+            of_product = belief.pairs(of_w.points), scaled @ prior.correlation(W, W)
         decisions = X.expand(prior.num_replicates, *X.shape[-2:])
         return cls(environment, decisions, process, points, risk, weights, explained, of_product)
 
@@ -312,7 +301,7 @@ class ComparedRisks:
     @cached_property
     def variance(self) -> Tensor:
         r"""The variance of each risk, `B x P`, exact if it is linear in the outcomes: `q' C q`."""
-        covariance = covariance_within(self.process, self.points, self.weights.shape[-1])
+        covariance = self.process.covariance_within(self.points, self.weights.shape[-1])
         along = (self.weights.unsqueeze(-2) @ covariance).squeeze(-2)
         return (along * self.weights).sum(dim=-1).clamp_min(0.0)
 
@@ -329,17 +318,17 @@ class ComparedRisks:
         covariance = moved.sum(dim=-2)
         return (covariance + covariance.mT) / 2
 
-    def _prior_covariance(self, at: ConditionedPoints) -> Tensor:
+    def _prior_covariance(self, at: Process.Points) -> Tensor:
         r"""Prior covariances of readings with the compared decisions, `B x m x P`."""
-        prior = self.process.process.covariance(at.prior, self.points.prior)
+        prior = self.process.prior.covariance(at.prior, self.points.prior)
         prior = prior.unflatten(-1, self.weights.shape[-2:])
         return torch.einsum("bmpw,bpw->bmp", prior, self.weights)
 
     def _slopes_of_product(
-        self, X: Tensor, at_one_w: Tensor, marginals: ProductMarginals, correlations: Tensor
+        self, X: Tensor, at_one_w: Tensor, marginals: Any, correlations: Tensor
     ) -> Tensor | None:
         r"""Slopes at all values of W, if the covariance is one of x times one of w."""
-        process, parts = self.process.process, (X, self.explained)
+        process, parts = self.process.prior, (X, self.explained)
         batch_shape = process.model.batch_shape
         found = marginals.explained_with(*(p.reshape(*batch_shape, *p.shape[-2:]) for p in parts))
         if found is None:
@@ -362,12 +351,12 @@ class ComparedRisks:
 
     def _deviation(self, variance: Tensor, readings: Tensor) -> Tensor:
         r"""The standard deviation of a reading."""
-        noise: Any = noise_of_a_reading(self.process.process, readings)
+        noise: Any = self.process.noise_of_a_reading(readings)
         noise = noise.reshape(*noise.shape, *[1] * (variance.dim() - noise.dim()))
         return (variance + noise).clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
 
 
-def _is_product(prior: PriorProcess, environment: Any) -> bool:
+def _is_product(prior: Any, environment: Any) -> bool:
     r"""Whether the covariance is a product of one of decisions and one of values of W."""
     kernel = prior.cache.kernel
     transform = prior.model._modules.get("input_transform")

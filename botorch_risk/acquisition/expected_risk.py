@@ -17,7 +17,7 @@ import torch
 from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
-from botorch_risk.engine.posterior.joint_moments import safe_root
+from botorch_risk.matrices import safe_root
 from botorch_risk.risk import RiskMeasure
 
 

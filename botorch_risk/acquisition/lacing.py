@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_risk.acquisition.pointwise import per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import as_floating, as_tensor
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.points import as_points
 from botorch_risk.risk import (
@@ -264,7 +264,7 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
     """
     queries = as_points(as_tensor("queries", queries), acqf.model)
     with torch.no_grad():
-        _, variance = MarginalPredictor(acqf.model, acqf.posterior_transform)(queries)
+        _, variance = Belief(acqf.model, acqf.posterior_transform)(queries)
         return 2 * per_point(acqf.beta, queries).sqrt() * variance.sqrt()
 
 

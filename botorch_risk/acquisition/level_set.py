@@ -12,14 +12,14 @@ from botorch_risk.acquisition.pointwise import (
     register_buffers,
     register_weights,
 )
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, Marginals
+from botorch_risk.engine import Belief
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.training_data import warn_if_unfitted
 from botorch_risk.points import as_points
 
 
 def straddle(
-    moments: Marginals, threshold: float | Tensor, beta: float | Tensor = 1.96**2
+    mean: Tensor, variance: Tensor, threshold: float | Tensor, beta: float | Tensor = 1.96**2
 ) -> Tensor:
     r"""How far a confidence interval reaches across a level, at its nearer end.
 
@@ -28,11 +28,12 @@ def straddle(
     The straddle heuristic and the ambiguity of GCHK are this one score, with other widths.
 
     Args:
-        moments: Mean and variance, `batch_shape x m` each.
+        mean: `batch_shape x m`.
+        variance: Likewise.
         threshold: The level h.
         beta: Squared width.
     """
-    return (beta * moments.variance).sqrt() - (moments.mean - threshold).abs()
+    return (beta * variance).sqrt() - (mean - threshold).abs()
 
 
 @construct_from_own_arguments
@@ -87,13 +88,13 @@ class Straddle(PointwiseAcquisitionFunction):
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 
-    def _condition(self, X_pending: Tensor | None) -> MarginalPredictor:
+    def _condition(self, X_pending: Tensor | None) -> Belief:
         r"""Moments of the model given its own mean at pending points."""
         model = self.model if X_pending is None else condition_on_mean(self.model, X_pending)
-        return MarginalPredictor(model, self.posterior_transform)
+        return Belief(model, self.posterior_transform)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
         X = as_points(X, self.model)
-        moments = self._conditioned(X)
-        return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
+        mean, variance = self._conditioned(X)
+        return straddle(mean, variance, per_point(self.threshold, X), per_point(self.beta, X))

@@ -25,8 +25,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.arguments import check_integers
-from botorch_risk.engine.posterior.joint_bounds import JointBounds
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise, variances_in_sequence
 from botorch_risk.points import as_points, check_points
@@ -76,15 +75,15 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 
-    def _condition(self, X_pending: Tensor | None) -> tuple[MeanVarianceGP, JointBounds]:
+    def _condition(self, X_pending: Tensor | None) -> tuple[MeanVarianceGP, Any]:
         r"""The model given its own means at pending points, and the bounds of f and its noise."""
         model: Any = self.model
         if X_pending is not None:
             model = model.condition_on_pending(X_pending)
         marginals = model.mean_marginals
         if self.posterior_transform is not None:
-            marginals = MarginalPredictor(model.mean_model, self.posterior_transform)
-        return model, JointBounds([marginals, model.noise.marginals])
+            marginals = Belief(model.mean_model, self.posterior_transform)
+        return model, marginals.bounds(model.noise.marginals)
 
     def upper(self, X: Tensor) -> Tensor:
         r"""Optimistic value `ucb_f(x) - risk_aversion * lcb_var(x)` (Sec. 3.3)."""
@@ -99,7 +98,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         X = as_points(X, self.model)
         model, bounds = self._conditioned
         noise = model.predicted_noise(X).squeeze(-1)
-        return bounds.predictors[0].mean(X) - per_point(self.risk_aversion, X) * noise
+        return bounds.beliefs[0].mean(X) - per_point(self.risk_aversion, X) * noise
 
     def observed(self, X: Tensor) -> Tensor:
         r"""Sample mean of f minus `risk_aversion` times the sample variance.
@@ -159,7 +158,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         model, bounds = self._conditioned
         widths = self._widths(X, optimistic)
         if self.noise_beta is None:
-            mean, variance = bounds.predictors[0](X)  # batch_shape x m
+            mean, variance = bounds.beliefs[0](X)  # batch_shape x m
             f = mean + widths[0] * variance.sqrt()
             noise = model.predicted_noise(X).squeeze(-1)
         else:

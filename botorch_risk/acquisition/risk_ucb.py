@@ -20,10 +20,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
-from botorch_risk.engine.posterior.joint_bounds import JointBounds
-from botorch_risk.engine.posterior.joint_moments import JointPredictor
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
-from botorch_risk.engine.posterior.product import ProductMarginals
+from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at, inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
@@ -149,7 +146,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.risk_measure = self.risk_measure.bind(self.environment)
         super()._follow_the_state()
 
-    def _condition(self, X_pending: Tensor | None) -> tuple[EnvironmentMarginals, JointBounds]:
+    def _condition(self, X_pending: Tensor | None) -> tuple[EnvironmentMarginals, Any]:
         r"""Moments of the model given its own mean at pending decisions, and bounds at inputs."""
         model = self.model
         if X_pending is not None:
@@ -157,7 +154,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             check_made_inputs(self._widths, inputs.shape[-1])
             model = condition_on_mean(model, inputs)
         marginals = marginals_of(model, self.environment, self.posterior_transform)
-        return marginals, JointBounds([marginals.predictor])
+        return marginals, marginals.belief.bounds()
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
@@ -298,11 +295,11 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         size = entries // (entries_of(n_w) * t_batch.shape[t_batch.dims :].numel())
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 
-    def _joint(self) -> JointPredictor:
+    def _joint(self) -> Any:
         r"""The moments of the outcomes at all values of W."""
-        return JointPredictor.of(self._conditioned[0].predictor)
+        return self._conditioned[0].belief.joint()
 
-    def _moments(self, X: Tensor, joint: JointPredictor) -> tuple[Tensor, Tensor]:
+    def _moments(self, X: Tensor, joint: Any) -> tuple[Tensor, Tensor]:
         r"""Mean and variance of the risk, `batch_shape x m` each."""
         inputs, weights = self.environment.expand(X)
         batch_shape = torch.broadcast_shapes(inputs.shape[:-3], self.model.batch_shape)
@@ -332,7 +329,7 @@ class EnvironmentMarginals(Protocol):
     r"""Maps decisions to the moments of the outcome over an environment."""
 
     @property
-    def predictor(self) -> MarginalPredictor:
+    def belief(self) -> Belief:
         r"""The inputs that the environment makes, one by one."""
         ...
 
@@ -357,30 +354,29 @@ def marginals_of(
     Args:
         model: A model with one output.
         environment: The distribution of w, or of a perturbation of the decision.
-        posterior_transform: As in `MarginalPredictor`.
+        posterior_transform: As in `Belief`.
 
     Returns:
         A function of `batch_shape x m x d_x` decisions: mean and variance,
         `batch_shape x m x n_w` each, and the weights, which broadcast to them.
     """
+    belief = Belief(model, posterior_transform)
     if environment.independent:
         points: Any = environment.points  # pairs (x, w_j) of all x: a product of few covariances
-        return _IndependentMarginals(
-            ProductMarginals(model, points, posterior_transform), environment
-        )
-    return _DependentMarginals(MarginalPredictor(model, posterior_transform), environment)
+        return _IndependentMarginals(belief.pairs(points), environment)
+    return _DependentMarginals(belief, environment)
 
 
 @dataclass(frozen=True)
 class _IndependentMarginals:
     r"""Evaluate at all pairs of a decision and a fixed point of the environment."""
 
-    marginals: ProductMarginals
+    marginals: Any  # of pairs
     environment: Environment
 
     @property
-    def predictor(self) -> MarginalPredictor:
-        return self.marginals.predictor
+    def belief(self) -> Belief:
+        return self.marginals.belief
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return (*self.marginals(X), self._weights(X))
@@ -397,11 +393,11 @@ class _IndependentMarginals:
 class _DependentMarginals:
     r"""Evaluate at the points that the environment makes of each decision."""
 
-    marginals: MarginalPredictor
+    marginals: Belief
     environment: Environment
 
     @property
-    def predictor(self) -> MarginalPredictor:
+    def belief(self) -> Belief:
         return self.marginals
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:

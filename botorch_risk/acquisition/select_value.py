@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.arguments import check_even, check_rows
-from botorch_risk.engine.posterior.joint_moments import joint_moments
+from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.botorch_parts import parts_of
@@ -173,7 +173,7 @@ class _Reading:
             points, first = torch.cat([inputs, self.inputs], dim=-2), inputs.shape[-2]
         n_w = inputs.shape[-2]
         points = points.expand(*model.batch_shape, *points.shape[-3:])
-        mean, covariance, noise = joint_moments(model, points)
+        mean, covariance, noise = Belief(model).joint().moments(points)
         own, with_readings = covariance[..., :n_w, :n_w], covariance[..., :n_w, first:]
         measure = risk_measure.bind(environment)
         variances = covariance.diagonal(dim1=-2, dim2=-1)

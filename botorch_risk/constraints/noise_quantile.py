@@ -18,7 +18,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.arguments import check_flags, check_probability
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.outcomes import spread_of
@@ -184,9 +184,9 @@ class NoiseQuantileBound(_NoiseBound):
         self.minimized = minimized
 
     @property
-    def process(self) -> MarginalPredictor:
+    def process(self) -> Belief:
         r"""The process of f, whose readings say most about the quantile."""
-        predictor: MarginalPredictor = self._conditioned.mean_marginals
+        predictor: Belief = self._conditioned.mean_marginals
         return predictor
 
     def _bound(self, X: Tensor, side: int) -> Tensor:
@@ -227,7 +227,7 @@ class NoiseDeviationBound(_NoiseBound):
         super().__init__(model, X_pending, beta=beta)
 
     @property
-    def process(self) -> MarginalPredictor | None:
+    def process(self) -> Belief | None:
         r"""The process of the noise; None if the noise is known."""
         noise = self._conditioned.noise
         return noise.marginals if isinstance(noise, LearntNoise) else None

@@ -15,8 +15,6 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.constraints.constrained_bound import SIDES, ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.noise_quantile import NoiseDeviationBound, NoiseQuantileBound
-from botorch_risk.engine.posterior.joint_moments import conditioned_process
-from botorch_risk.engine.posterior.marginals import has_closed_form
 
 
 @torch.no_grad()
@@ -137,13 +135,13 @@ def _correlations(constraint_bound: Any, X: Tensor, rows: Tensor) -> Tensor:
     predictor = constraint_bound.process
     if predictor is None:  # known, so that there is nothing to learn
         return X.new_zeros(shape)
-    if not has_closed_form(predictor.model, None):
+    if not predictor.closed_form:
         raise UnsupportedError(
             "Expected a `SingleTaskGP` of each constraint, or a subclass with the same `forward` "
             f"and `posterior`. Got {type(predictor.model).__name__}."
         )
-    process = conditioned_process(predictor)
-    every = process.at(X.reshape(process.process.num_replicates, *X.shape[-2:]))
+    process = predictor.process()
+    every = process.at(X.reshape(process.num_replicates, *X.shape[-2:]))
     some = every.take(rows.reshape(-1, rows.shape[-1]))
     scale = some.variance.unsqueeze(-1) * every.variance.unsqueeze(-2)
     scale = scale.clamp_min(torch.finfo(X.dtype).tiny).sqrt()

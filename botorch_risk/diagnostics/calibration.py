@@ -9,7 +9,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_probability
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.seeding import as_seeds, generators
 
@@ -80,7 +80,7 @@ def calibration(
     check_bounds(bounds)
     X = _points(model, bounds, seeds, num_points)
     with torch.no_grad():
-        mean, variance = MarginalPredictor(model)(X)
+        mean, variance = Belief(model)(X)
         truth = _values("function", function, X)
         z = (truth - mean) / variance.sqrt()
         probabilities = torch.as_tensor(levels, dtype=z.dtype, device=z.device)

@@ -15,7 +15,7 @@ from numpy import ndarray
 from scipy.stats import binom, chi2, norm, spearmanr
 from torch import Tensor
 
-from botorch_risk.engine.posterior.fast_marginals import FastMarginals
+from botorch_risk.engine import FastMarginals
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 

@@ -13,21 +13,23 @@ from .fit.starts import Starts
 from .optim.candidates import gen_candidates_quasi_newton
 from .optim.multistart import optimize_acqf_replicates
 from .optim.pointwise import PointwiseAcquisition
+from .posterior.belief import Belief
 from .posterior.domain import DomainPosterior
 from .posterior.fast_marginals import FastMarginals
-from .posterior.marginals import MarginalPredictor
+from .posterior.process import Process
 from .projected_bfgs import minimize_rows
 
 __all__ = [
+    "Belief",
     "DomainPosterior",
     "FastMarginals",
     "FitObjective",
     "FitResult",
     "MarginalLikelihoodObjective",
-    "MarginalPredictor",
     "NotInClosedFormError",
     "Optimum",
     "PointwiseAcquisition",
+    "Process",
     "Starts",
     "fit_exact_gp",
     "fit_to_data",

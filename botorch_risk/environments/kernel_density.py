@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_rows
-from botorch_risk.engine.projected_bfgs import minimize_rows
+from botorch_risk.engine import minimize_rows
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import (

@@ -16,8 +16,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_flags
-from botorch_risk.engine.fit.exact_gp import fit_exact_gp
-from botorch_risk.engine.fit.results import FitResult, Optimum
+from botorch_risk.engine import FitResult, Optimum, fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
 from botorch_risk.points import original_inputs

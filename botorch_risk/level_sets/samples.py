@@ -7,8 +7,7 @@ from torch import Tensor
 from botorch_risk.acquisition.expected_risk import sampled_risks, sobol_normal_numbers
 from botorch_risk.arguments import check_counts, check_rows
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.engine.posterior.joint_moments import JointPredictor
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
@@ -71,7 +70,7 @@ def risk_samples(
     measure = measure.bind(environment)
     X = as_points(X, model)
     check_rows("X", X, "d_x")
-    joint = JointPredictor.of(MarginalPredictor(model))
+    joint = Belief(model).joint()
     n_w = environment.expand(X[..., :1, :])[0].shape[-2]
     rows = _CHUNK_ENTRIES.rows(X.device, n_w * max(n_w, num_samples) * X[..., 0, 0].numel())
     numbers = sobol_normal_numbers(num_samples, n_w, X.dtype, X.device)

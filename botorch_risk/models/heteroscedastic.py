@@ -28,7 +28,7 @@ from gpytorch.models import GP
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_arguments, check_nonnegative
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.engine import Belief
 from botorch_risk.gradients import condition, predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
@@ -39,7 +39,7 @@ from botorch_risk.models.repeats import RepeatedOutcomes, check_finite
 from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
 from botorch_risk.models.wrong_readings import without_wrong_readings
-from botorch_risk.points import checked_points
+from botorch_risk.points import checked_points, root_of_beta
 
 
 def _of_mean_process(name: str) -> Any:
@@ -269,11 +269,11 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             self.register_buffer(f"train_{name}", getattr(outcomes, name), persistent=False)
         self.knows_variances = outcomes.known_variances
         self.noise, self.mean_model = noise, mean_model
-        self._mean_marginals = MarginalPredictor(mean_model)
+        self._mean_marginals = Belief(mean_model)
         self.register_load_state_dict_post_hook(_observe_again)
 
     @property
-    def mean_marginals(self) -> MarginalPredictor:
+    def mean_marginals(self) -> Belief:
         r"""Marginal moments of f at points that do not interact."""
         self._require_noise()
         return self._mean_marginals

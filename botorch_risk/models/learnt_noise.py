@@ -16,8 +16,7 @@ from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.engine.fit.results import FitResult
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.engine import Belief, FitResult
 from botorch_risk.gradients import condition
 from botorch_risk.models import fixed_noise
 from botorch_risk.models.laplace_evidence import (
@@ -32,6 +31,7 @@ from botorch_risk.models.noise_observations import NoiseObservations, SampleVari
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.variance_links import TYPICAL_LOG_LEVEL, LevelScale
+from botorch_risk.points import root_of_beta
 
 # How often both processes are fitted again, one after the other, if not both at once.
 NUM_ALTERNATIONS = 1
@@ -71,7 +71,7 @@ class LearntNoise(NoiseProcess):
         is_tied: bool = False,
     ) -> None:
         super().__init__()
-        self.model, self.marginals = model, MarginalPredictor(model)
+        self.model, self.marginals = model, Belief(model)
         self.sampling, self.limits, self.beta = sampling, limits, beta
         self.evidence, self.is_tied = evidence, is_tied
         self.register_buffer("counts", counts, persistent=False)

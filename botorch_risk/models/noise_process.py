@@ -16,9 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.arguments import check_positive
-from botorch_risk.engine.fit.parameters import NotInClosedFormError
-from botorch_risk.engine.fit.results import FitResult
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief, FitResult, NotInClosedFormError
 from botorch_risk.models.fixed_noise import is_one_to_many
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe_first
 
@@ -62,7 +60,7 @@ class NoiseProcess(Module, ABC):
 
     model: Any
     limits: NoiseLimits
-    marginals: MarginalPredictor
+    marginals: Belief
 
     @abstractmethod
     def posterior(self, X: Tensor) -> Posterior:
@@ -216,7 +214,7 @@ class KnownNoise(NoiseProcess):
         super().__init__()
         self.model = GenericDeterministicModel(variance)
         self.limits = limits
-        self.marginals = MarginalPredictor(self.model)
+        self.marginals = Belief(self.model)
 
     def posterior(self, X: Tensor) -> Posterior:
         return self.model.posterior(X)

@@ -16,8 +16,7 @@ from botorch_risk.acquisition.pointwise import (
     map_replicates,
 )
 from botorch_risk.arguments import check_counts, check_positive
-from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
-from botorch_risk.engine.posterior.domain_arguments import check_model
+from botorch_risk.engine import DomainPosterior, optimize_acqf_replicates
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.variance_links import LogLink
@@ -223,8 +222,8 @@ def _require_log_noise(model: Any) -> None:
             "Expected a MeanVarianceGP that learns its noise with `variance_link='log'`. "
             f"Got {type(model).__name__}."
         )
-    check_model(model.mean_model, None)
-    check_model(model.noise.model, None)
+    DomainPosterior.check_model(model.mean_model)
+    DomainPosterior.check_model(model.noise.model)
 
 
 def next_readings(

@@ -12,23 +12,18 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_gain import log_standard_improvement
-from botorch_risk.engine.posterior.marginals import Marginals
-from botorch_risk.engine.posterior.process import (
-    ConditionedPoints,
-    ConditionedProcess,
-    PriorProcess,
-)
+from botorch_risk.engine import Process
 
 
-def log_expected_improvement(moments: Marginals, best: Tensor) -> Tensor:
+def log_expected_improvement(mean: Tensor, variance: Tensor, best: Tensor) -> Tensor:
     r"""The logarithm of the expected improvement, `batch_shape x m`.
 
         log( sigma (phi(u) + u Phi(u)) ),   u = (mean - best) / sigma
 
     Minus infinity where the variance is 0.
     """
-    sigma = moments.variance.sqrt()
-    u = (moments.mean - best) / sigma.where(sigma > 0, 1.0)
+    sigma = variance.sqrt()
+    u = (mean - best) / sigma.where(sigma > 0, 1.0)
     return (log_standard_improvement(u) + sigma.log()).where(sigma > 0, -torch.inf)
 
 
@@ -58,10 +53,10 @@ class RankOneGain:
 
     model: Any
     risk_aversion: float
-    mean: ConditionedProcess
-    noise: ConditionedProcess
-    mean_at: ConditionedPoints
-    noise_at: ConditionedPoints
+    mean: Process
+    noise: Process
+    mean_at: Process.Points
+    noise_at: Process.Points
     is_point: Tensor
 
     @classmethod
@@ -80,10 +75,7 @@ class RankOneGain:
             num_compared: The number of compared points.
             X_pending: `batch_shape x n' x d`, or `n' x d` for all of the batch.
         """
-        mean, noise = (
-            ConditionedProcess.of(PriorProcess(each.model, each, each.current_cache()))
-            for each in (model.mean_marginals, model.noise.marginals)
-        )
+        mean, noise = (each.process() for each in (model.mean_marginals, model.noise.marginals))
         points, observed = model.train_X, model.train_counts.squeeze(-1) > 0
         if X_pending is not None:
             pending = X_pending.to(points).expand(*points.shape[:-2], *X_pending.shape[-2:])
@@ -124,12 +116,7 @@ class RankOneGain:
         return torch.stack(gains, dim=-1)
 
     def _log_gain(
-        self,
-        f: ConditionedPoints,
-        g: ConditionedPoints,
-        step_f: Tensor,
-        step_g: Tensor,
-        tails: bool,
+        self, f: Process.Points, g: Process.Points, step_f: Tensor, step_g: Tensor, tails: bool
     ) -> Tensor:
         r"""The logarithm of the expected gain, `B x m`.
 
@@ -152,8 +139,8 @@ class RankOneGain:
                 for part in (slice(1, None), slice(0, 1))
             )
             lead = others - best
-            moments = Marginals(lead, spread.unsqueeze(-1).expand_as(lead))
-            return log_expected_improvement(moments, lead.new_zeros(()))
+            spread_of_each = spread.unsqueeze(-1).expand_as(lead)
+            return log_expected_improvement(lead, spread_of_each, lead.new_zeros(()))
 
         nodes, weights = _gauss_hermite(step_f)
         gains = (at(nodes) + weights.log()).logsumexp(dim=-1)  # B x m x a

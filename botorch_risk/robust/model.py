@@ -15,7 +15,7 @@ from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw
 from torch import Tensor
 
 from botorch_risk.arguments import check_numbers
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.gradients import condition, conditioning_on, predicting_with
 from botorch_risk.models.outcomes import (
     ModelOfRisks,
@@ -24,7 +24,7 @@ from botorch_risk.models.outcomes import (
     single_outcome,
 )
 from botorch_risk.points import as_points, input_widths
-from botorch_risk.robust.joint import JointProcess
+from botorch_risk.robust.joint_posterior import JointPosterior
 from botorch_risk.robust.risk_posterior import (
     Reduction,
     Reductions,
@@ -133,7 +133,7 @@ class RobustModel(ModelOfRisks):
         self.model: Any = model
         self.risks = Reductions(reductions)
         self.memory_limit = memory_limit
-        self._joint: tuple[Any, JointProcess] | None = None
+        self._joint: tuple[Any, Any] | None = None
         self._shared: list[tuple[Tensor, Any, SharedRisks]] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -200,12 +200,14 @@ class RobustModel(ModelOfRisks):
                 f"Expected decisions `batch_shape x q x d_x` with q >= 1. Got {tuple(X.shape)}."
             )
         of_none = 0 in X.shape[:-1]  # of which nothing can be shared
-        if of_none or not JointProcess.serves(self._process_model, posterior_transform):
+        model = self._process_model
+        is_exact = Belief.serves(model, posterior_transform) and not model.batch_shape
+        if of_none or not is_exact:
             inputs, weights, columns = self.risks.expand(X, chosen, self.input_widths)
             self._check_memory(inputs, 0)
             if self._is_ensemble:  # whose members are the last dimension of the batch
                 weights = [w.unsqueeze(-3) if w.dim() > 2 else w for w in weights]
-            with predicting_with(self._process_model):
+            with predicting_with(model):
                 posterior = self.model.posterior(
                     inputs.flatten(-3, -2), posterior_transform=posterior_transform
                 )
@@ -225,7 +227,7 @@ class RobustModel(ModelOfRisks):
         every = range(self.num_outputs)
         inputs, weights, columns = self.risks.expand(X, every, self.input_widths)
         alone = [single_outcome(self.model, i) for i in range(self.model.num_outputs)]
-        predictors = [MarginalPredictor(each, posterior_transform) for each in alone]
+        predictors = [Belief(each, posterior_transform) for each in alone]
         means = [predict(inputs.flatten(-3, -2)).mean for predict in predictors]
         values = torch.stack(means, dim=-1).unflatten(-2, inputs.shape[-3:-1])
         return reduce_columns(values, weights, columns)
@@ -245,9 +247,9 @@ class RobustModel(ModelOfRisks):
             shared = self._remember(first, of_shared, (tuple(chosen), posterior_transform))
         self._check_memory(inputs, len(constant))
         if self._joint is None or self._joint[0] is not posterior_transform:
-            process = JointProcess(self._process_model, posterior_transform)
-            self._joint = posterior_transform, process
-        posterior = self._joint[1].posterior(constant, inputs.flatten(-3, -2))
+            belief = Belief(self._process_model, posterior_transform)
+            self._joint = posterior_transform, belief.sampler()
+        posterior = JointPosterior(self._joint[1].block(constant), inputs.flatten(-3, -2))
         return RiskPosterior(posterior, columns, weights, X.shape[-2], shared)
 
     @property

@@ -13,7 +13,7 @@ from botorch.sampling.normal import NormalMCSampler
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
-from botorch_risk.robust.joint import JointPosterior, collapsed, normal_sampler
+from botorch_risk.robust.joint_posterior import JointPosterior, collapsed, normal_sampler
 from botorch_risk.robust.risk_posterior import RiskPosterior
 
 

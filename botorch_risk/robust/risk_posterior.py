@@ -18,7 +18,7 @@ from torch.nn import Module, ModuleList
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.robust.joint import JointPosterior
+from botorch_risk.robust.joint_posterior import JointPosterior
 
 _MOMENT_SAMPLES = 64  # and as many with the opposite sign
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.compared_risks import ComparedRisks
 from botorch_risk.arguments import check_counts, check_even, check_rows
-from botorch_risk.engine.posterior.joint_moments import safe_root
 from botorch_risk.environments import Environment
+from botorch_risk.matrices import safe_root
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.points import as_points, check_made_inputs, input_widths

@@ -19,7 +19,7 @@ from botorch_risk.arguments import (
     check_nonnegative,
     check_positive,
 )
-from botorch_risk.engine.optim.pointwise import PointwiseAcquisition
+from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.recommend import Rule, recommend

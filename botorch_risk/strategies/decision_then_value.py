@@ -12,7 +12,7 @@ from botorch_risk.acquisition.select_value import select_value
 from botorch_risk.arguments import check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.outcomes import single_outcome, spread_of
@@ -82,7 +82,7 @@ def select_least_certain_value(model: Any, environment: Environment, X: Tensor) 
     total = torch.zeros_like(pairs[..., 0])  # R x n_w
     with torch.no_grad():
         for outcome in range(model.num_outputs):
-            deviation = MarginalPredictor(single_outcome(model, outcome))(pairs).variance.sqrt()
+            deviation = Belief(single_outcome(model, outcome))(pairs).variance.sqrt()
             total += deviation / spread_of(model, outcome).to(deviation).unsqueeze(-1)
     supported = (weights > 0).expand(inputs.shape[:-1]).squeeze(-2)
     best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1, keepdim=True)

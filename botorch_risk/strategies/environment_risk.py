@@ -16,8 +16,7 @@ from torch import Tensor
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.engine import PointwiseAcquisition
-from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
+from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp

@@ -12,10 +12,7 @@ from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_fields, check_integers
-from botorch_risk.engine import PointwiseAcquisition
-from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
-from botorch_risk.engine.posterior.domain import DomainPosterior
-from botorch_risk.engine.posterior.domain_arguments import check_domain
+from botorch_risk.engine import DomainPosterior, PointwiseAcquisition, optimize_acqf_replicates
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.space import (
     as_columns,
@@ -63,7 +60,7 @@ class FiniteDomain:
     def __post_init__(self) -> None:
         check_fields(self)
         object.__setattr__(self, "domain", as_data(self.domain, "domain"))
-        check_domain(self.domain, torch.Size())
+        DomainPosterior.check_domain(self.domain, torch.Size())
         if self.num_levels is not None:
             check_counts(num_levels=self.num_levels)
         check_integers(initial_level=self.initial_level)

@@ -15,9 +15,7 @@ from botorch.utils.probability.utils import ndtr
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
-from botorch_risk.engine.fit.exact_gp import fit_exact_gp
-from botorch_risk.engine.fit.results import FitResult, Optimum
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior, FitResult, Optimum, fit_exact_gp
 from botorch_risk.strategies.history import History, rows_where
 from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.space import Space

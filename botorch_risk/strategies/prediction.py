@@ -8,7 +8,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.engine.posterior.joint_moments import joint_moments
+from botorch_risk.engine import Belief
 from botorch_risk.level_sets import risk_samples
 
 # The squared width of a nominal 95 % interval, `mean -+ 1.96 sigma`.
@@ -54,7 +54,7 @@ def predict_by_models(models: Sequence[Model], X: Tensor) -> Prediction:
     Raises:
         UnsupportedError: If a posterior is not Gaussian.
     """
-    moments = [joint_moments(model, X.unsqueeze(-2)) for model in models]
+    moments = [Belief(model).joint().moments(X.unsqueeze(-2)) for model in models]
     mean = torch.cat([each.mean for each in moments], dim=-1)
     variance = torch.cat([each.covariance.squeeze(-1) for each in moments], dim=-1)
     noise = torch.cat([each.noise for each in moments], dim=-1)

@@ -24,8 +24,7 @@ from botorch_risk.arguments import (
     check_counts,
     check_fields,
 )
-from botorch_risk.engine import PointwiseAcquisition
-from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
+from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
 

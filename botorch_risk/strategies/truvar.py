@@ -24,7 +24,7 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.seeding import derive_seed

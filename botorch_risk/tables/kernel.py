@@ -25,7 +25,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_numbers
-from botorch_risk.engine.projected_bfgs import minimize_rows
+from botorch_risk.engine import minimize_rows
 from botorch_risk.matrices import inverse_of_factored
 from botorch_risk.tables.factors import Factors
 from botorch_risk.tables.memory import check_memory

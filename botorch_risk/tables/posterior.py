@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from botorch_risk.engine.posterior.joint_moments import safe_root
+from botorch_risk.matrices import safe_root
 from botorch_risk.tables.kernel import TableHyperparameters, TableReadings, whole_correlation
 
 # The least variance of a reading, relative to the prior variance: readings of one pair agree.

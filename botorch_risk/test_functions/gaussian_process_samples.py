@@ -8,7 +8,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_positive
-from botorch_risk.engine.projected_bfgs import minimize_rows
+from botorch_risk.engine import minimize_rows
 from botorch_risk.seeding import as_seeds, generators, is_one_seed
 from botorch_risk.test_functions.finite_domain import FiniteDomainProblem, unit_grid
 

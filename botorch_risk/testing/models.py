@@ -11,7 +11,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.testing.data import RepeatedData, refresh, replicate
 from botorch_risk.testing.laws import (
@@ -119,7 +119,7 @@ def a_predictor_agrees_with_its_model(case: ModelCase, batch_shape: tuple[int, .
         expect_close(f"the posterior's moment {which}", ours, own)
 
 
-@LAWS(lambda case: case.predictor is MarginalPredictor)
+@LAWS(lambda case: case.predictor is Belief)
 def a_mean_alone_is_the_mean_of_both_moments(case: ModelCase, batch_shape: tuple[int, ...]) -> None:
     r"""What is computed without the variance has the same value and gradient."""
     built, _ = case.made(batch_shape)

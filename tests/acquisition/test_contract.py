@@ -3,7 +3,6 @@ r"""The laws of every acquisition function, and what ours promise beyond them.""
 import pytest
 import torch
 
-from botorch_risk.engine.recorded import RECORDERS
 from botorch_risk.gradients import differentiated
 from botorch_risk.steady import steady
 from botorch_risk.testing.acquisition import LAWS, AcquisitionCase, pointwise
@@ -11,6 +10,7 @@ from botorch_risk.testing.laws import Law
 from tests.acquisition.cases import ACQUISITIONS, arguments_at_home
 from tests.contracts import at_home, every_law
 from tests.devices import home
+from tests.engine.recorders import RECORDERS
 
 pytestmark = pytest.mark.every_device
 

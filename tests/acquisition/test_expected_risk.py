@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk, moments_of_risk
-from botorch_risk.engine.posterior.joint_moments import safe_root
+from botorch_risk.matrices import safe_root
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

@@ -6,7 +6,6 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 
 from botorch_risk.acquisition import Straddle
 from botorch_risk.acquisition.level_set import straddle
-from botorch_risk.engine.posterior.marginals import Marginals
 from tests.contracts import gaussian_process, of_decision, repeated_data
 
 X = torch.rand(40, 1, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
@@ -31,8 +30,8 @@ def test_a_wider_interval_is_worth_more() -> None:
 
 
 def test_the_straddle_heuristic_is_the_default() -> None:
-    moments = Marginals(torch.tensor([1.0, -2.0]), torch.tensor([4.0, 0.25]))
-    torch.testing.assert_close(straddle(moments, 0.5), torch.tensor([3.92 - 0.5, 0.98 - 2.5]))
+    moments = torch.tensor([1.0, -2.0]), torch.tensor([4.0, 0.25])
+    torch.testing.assert_close(straddle(*moments, 0.5), torch.tensor([3.92 - 0.5, 0.98 - 2.5]))
 
 
 def test_replicates_may_have_levels_of_their_own() -> None:

@@ -24,7 +24,7 @@ from botorch_risk.acquisition import (
     sbo_kde,
     stable_opt,
 )
-from botorch_risk.engine.optim.multistart import optimize_acqf_replicates
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import (
     DiscreteEnvironment,
     EmpiricalGrid,

@@ -14,7 +14,6 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.engine.recorded import RECORDERS
 from botorch_risk.environments import Environment
 from botorch_risk.risk import (
     ChiSquareBall,
@@ -35,6 +34,7 @@ from botorch_risk.testing.acquisition import LAWS, AcquisitionCase
 from tests import oracles
 from tests.contracts import BATCH_SHAPES, DTYPES, gaussian_process
 from tests.devices import home
+from tests.engine.recorders import RECORDERS
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 from tests.risk.cases import RISK_MEASURES, RiskMeasureCase, risk_kernel
 

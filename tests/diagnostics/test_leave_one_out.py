@@ -15,8 +15,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.diagnostics import leave_one_out, plot_leave_one_out, verdict
-from botorch_risk.engine import fit_exact_gp
-from botorch_risk.engine.posterior.fast_marginals import FastMarginals
+from botorch_risk.engine import FastMarginals, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 

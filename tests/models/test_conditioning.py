@@ -12,7 +12,7 @@ from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.points import original_inputs
@@ -160,7 +160,7 @@ def test_fantasies_at_points_without_a_t_batch_keep_the_original_inputs():
     with torch.no_grad():  # so that BoTorch can copy the fantasies
         both = SingleTaskGP(X, Y[:, :2], input_transform=Normalize(2)).fantasize(new, sampler)
     for each, batch in ((fantasies, 4), (conditioned, 3), (both.subset_output([1]), 4)):
-        moments, own = MarginalPredictor(each)(at), each.posterior(at)
+        moments, own = Belief(each)(at), each.posterior(at)
         assert moments.mean.shape == (batch, 5)
         torch.testing.assert_close(moments.mean, own.mean.squeeze(-1))
         torch.testing.assert_close(moments.variance, own.variance.squeeze(-1))

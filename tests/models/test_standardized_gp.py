@@ -13,9 +13,7 @@ from botorch.models.transforms.input import AppendFeatures, Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_risk.engine import MarginalLikelihoodObjective, fit_exact_gp
-from botorch_risk.engine.posterior.kernels import StationaryKernel
-from botorch_risk.engine.posterior.product import ProductMarginals
+from botorch_risk.engine import Belief, MarginalLikelihoodObjective, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
 from botorch_risk.models.fixed_noise import mean_kernel, noise_kernel
 from botorch_risk.models.standardized_gp import standardized_gp
@@ -59,11 +57,11 @@ def test_is_the_default_of_the_model_and_known_to_the_fast_paths():
     kernel = MeanVarianceGP(data.X, data.Y).covar_module
     assert type(kernel.base_kernel) is MaternKernel and kernel.base_kernel.nu == 2.5
     torch.testing.assert_close(kernel.outputscale, torch.ones(3, dtype=torch.double))
-    assert StationaryKernel.of(kernel) is not None
     model = MeanVarianceGP(data.X, data.Y)
     parts = MarginalLikelihoodObjective.of(model.mean_model).parts
     names = [one.name for one in parts.hyperparameters]
     assert names == ["lengthscale", "outputscale", "constant"]
+    assert model.mean_marginals.current_cache().kernel is not None
 
 
 def test_has_botorchs_priors():
@@ -153,7 +151,7 @@ def test_predictions_in_product_form_are_exact(batch_shape: tuple[int, ...]) -> 
     gp = mixed_model(*batch_shape)
     assert gp.train_inputs[0].shape[-1] == 7
     X = rows(*batch_shape, n=5)[..., :3].requires_grad_()
-    marginals = ProductMarginals(gp, W)
+    marginals = Belief(gp).pairs(W)
     assert marginals._is_product(X) and marginals._current_factors() is not None
     mean, variance = marginals(X)
     pairs = torch.cat(
@@ -172,7 +170,7 @@ def test_a_category_of_w_is_evaluated_at_every_pair() -> None:
     X = rows().flip(-1)[:, [0, 1, 3, 2]]
     gp = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=transform).eval()
     kinds = torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.double)
-    marginals = ProductMarginals(gp, kinds)
+    marginals = Belief(gp).pairs(kinds)
     assert not marginals._is_product(X[:, :3])
     mean, _ = marginals(X[:, :3])
     exact = gp.posterior(torch.cat([X[:, :3], kinds[:1].expand(12, 1)], dim=-1)).mean

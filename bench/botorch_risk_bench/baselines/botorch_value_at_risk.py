@@ -21,15 +21,10 @@ from torch import Tensor
 
 from botorch_risk.acquisition import named
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
-from botorch_risk.engine import MarginalPredictor
-from botorch_risk.engine.posterior.joint_moments import (
-    conditioned_process,
-    covariance_within,
-    noise_of_a_reading,
-    safe_root,
-)
+from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.gradients import require_gradients
+from botorch_risk.matrices import safe_root
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.decision_then_value import (
@@ -367,11 +362,11 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
         self.outcomes = query.normal(num_fantasies, 1 + num_pending)
         self.samples = query.normal(query.num_samples, len(query.w_set))
         with fantasize(), torch.no_grad():  # in which the model is one of pairs
-            self.process = conditioned_process(MarginalPredictor(query.model))
+            self.process = Belief(query.model).process()
             pairs = self._under_all_w(query.visited).flatten(0, 1).unsqueeze(0)
-            noise: Any = noise_of_a_reading(self.process.process, pairs[:, :1])
+            noise: Any = self.process.noise_of_a_reading(pairs[:, :1])
             self.noise, self.known = noise.squeeze(), self.process.at(pairs)
-            self.covariance = covariance_within(self.process, self.known, len(self.w_set))
+            self.covariance = self.process.covariance_within(self.known, len(self.w_set))
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
@@ -400,7 +395,7 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
         group = torch.cat([X, tried], dim=-2)
         with fantasize():
             at = self.process.at(group.reshape(1, -1, d))
-            within = covariance_within(self.process, at, group.shape[-2]).squeeze(0)
+            within = self.process.covariance_within(at, group.shape[-2]).squeeze(0)
             rows = torch.arange(group.shape[:2].numel(), device=X.device).view(group.shape[:2])
             outcomes = at.take(rows[:, :q].reshape(1, -1))
             across = self.process.covariance(outcomes, self.known).view(b, q, -1)

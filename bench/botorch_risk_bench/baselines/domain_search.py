@@ -30,9 +30,7 @@ from botorch_risk.arguments import (
     check_probability,
 )
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.engine import PointwiseAcquisition
-from botorch_risk.engine.posterior.domain import DomainPosterior
-from botorch_risk.engine.posterior.marginals import Marginals
+from botorch_risk.engine import DomainPosterior, PointwiseAcquisition
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies.finite_domain import FiniteDomain, maximize_between
 from botorch_risk.strategies.method import State, View
@@ -90,13 +88,13 @@ class ScoreOfMoments:
     r"""A score of the moments of any points."""
 
     posterior: DomainPosterior
-    score: Callable[[Marginals], Tensor]
+    score: Callable[[Tensor, Tensor], Tensor]
 
     def evaluate(self, X: Tensor) -> Tensor:
         at = self.posterior.at(X)
         # Not 0, where a root has no gradient.
         resolution = self.posterior.resolution.reshape(-1, 1)
-        return self.score(Marginals(at.mean, at.variance.maximum(resolution)))
+        return self.score(at.mean, at.variance.maximum(resolution))
 
 
 @dataclass(frozen=True)
@@ -254,13 +252,15 @@ class ExpectedImprovement(Score):
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
         variance = posterior.variance
         known = variance <= posterior.resolution.unsqueeze(-1)
-        moments = Marginals(posterior.mean, variance.where(~known, 0.0))
         _, best = posterior.outcome_range
-        return log_expected_improvement(moments, best.unsqueeze(-1))
+        variance = variance.where(~known, 0.0)
+        return log_expected_improvement(posterior.mean, variance, best.unsqueeze(-1))
 
     def anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> ScoreOfMoments:
         best = posterior.outcome_range[1].unsqueeze(-1)
-        return ScoreOfMoments(posterior, lambda at: log_expected_improvement(at, best))
+        return ScoreOfMoments(
+            posterior, lambda mean, variance: log_expected_improvement(mean, variance, best)
+        )
 
 
 @documented(
@@ -309,7 +309,7 @@ class TheoryBound(Score):
 
     def anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> ScoreOfMoments:
         width = self._width(view, posterior)
-        return ScoreOfMoments(posterior, lambda at: at.mean + width * at.variance.sqrt())
+        return ScoreOfMoments(posterior, lambda mean, variance: mean + width * variance.sqrt())
 
     def _width(self, view: View, posterior: DomainPosterior) -> Tensor:
         r"""The factor of the standard deviation, `R x 1`."""
@@ -417,8 +417,7 @@ class StraddleScore(Score):
         check_nonnegative(beta=self.beta)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        moments = Marginals(posterior.mean, posterior.variance)
-        return straddle(moments, self.threshold, self.beta)
+        return straddle(posterior.mean, posterior.variance, self.threshold, self.beta)
 
     def level_set(self, view: View) -> tuple[LevelSetGoal, Sets]:
         r"""Classify by the present bounds only."""

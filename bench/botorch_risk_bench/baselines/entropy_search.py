@@ -15,7 +15,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 from botorch_risk.gradients import require_gradients
 from botorch_risk.strategies.method import View
 from botorch_risk.strategies.strategy import Strategy

@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_risk.acquisition import maximize_value_at_risk
 from botorch_risk.acquisition.widths import Beta, bayesian_beta
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
-from botorch_risk.engine import MarginalPredictor, fit_exact_gp
+from botorch_risk.engine import Belief, fit_exact_gp
 from botorch_risk.environments import Environment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.decision_then_value import DecisionThenValue, LacingValue
@@ -60,7 +60,7 @@ class LocalSurrogateDecision:
 
     def __call__(self, turn: Turn) -> Tensor:
         bound: Any = turn.bound
-        predictor, environment = MarginalPredictor(bound.model), turn.environment
+        predictor, environment = Belief(bound.model), turn.environment
 
         def upper(queries: Tensor) -> Tensor:
             mean, variance = predictor(queries)

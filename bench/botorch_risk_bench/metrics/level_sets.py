@@ -14,7 +14,7 @@ from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.arguments import as_floating, as_tensor
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 
 
 class LevelSets(NamedTuple):

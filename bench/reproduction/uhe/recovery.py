@@ -33,7 +33,7 @@ from torch import Tensor
 from bench.reproduction.pictures import LOOKS, finish, panels
 from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import cell, paired, table
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.uhe_bo import PAPER_BETA
@@ -182,7 +182,7 @@ def collect(
             seen = rows[:, :n]
             Y = (functions.values[each, seen] + noise[:, :n]).unsqueeze(-1)
             model = estimate(botorch_process(functions.domain[seen], Y), seeds, n)
-            mean, variance = MarginalPredictor(model)(functions.domain.expand(len(seeds), -1, -1))
+            mean, variance = Belief(model)(functions.domain.expand(len(seeds), -1, -1))
             rows[:, n] = (mean + math.sqrt(PAPER_BETA) * variance.sqrt()).argmax(dim=-1)
     return functions.domain[rows], (functions.values[each, rows] + noise).unsqueeze(-1)
 
@@ -193,7 +193,7 @@ def measure(model: Any, functions: Functions, lengthscales: Tensor) -> dict[str,
     error = (kernel.lengthscale.detach().squeeze(-2) / lengthscales).log()  # R x d
     noise = model.likelihood.noise.detach() * model.outcome_transform._stdvs_sq.squeeze(-1)
     held_out = functions.held_out.expand(len(error), -1, -1)
-    mean, variance = (moment.detach() for moment in MarginalPredictor(model)(held_out))
+    mean, variance = (moment.detach() for moment in Belief(model)(held_out))
     squared = (functions.held_out_values - mean).square()
     return {
         "bias": error.mean(dim=-1),

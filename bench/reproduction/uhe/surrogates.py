@@ -21,7 +21,7 @@ from bench.reproduction.pictures import finish, panels
 from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.diagnostics import calibration
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.fit import MaximumAPosteriori, PseudoData
 
 PROBLEMS = ("branin", "deceptive", "h1", "hartmann3", "hartmann6")
@@ -122,7 +122,7 @@ def picture(runs: Runs) -> Figure:
         first.set(title="f(x)", ylabel="x2")
         for axes, n in zip(others, SIZES, strict=True):
             with torch.no_grad():
-                mean, _ = MarginalPredictor(runs.fitted(label, loss, n))(grid.view(1, -1, 2))
+                mean, _ = Belief(runs.fitted(label, loss, n))(grid.view(1, -1, 2))
             axes.pcolormesh(axis, axis, mean[0].view(GRID, GRID), rasterized=True, **levels)
             axes.plot(*runs.data[label][0][0, :n].T, "kx", ms=5)
             axes.set_title(f"{label}, {n} points")

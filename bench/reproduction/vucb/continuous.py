@@ -18,7 +18,7 @@ from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.acquisition import RiskUpperConfidenceBound, maximize_value_at_risk
 from botorch_risk.acquisition.widths import bayesian_beta
-from botorch_risk.engine import MarginalPredictor, fit_exact_gp, optimize_acqf_replicates
+from botorch_risk.engine import Belief, fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import ContinuousEnvironment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.test_functions import (
@@ -69,7 +69,7 @@ def compare(name: str, num_observations: int) -> list[list[str]]:
     problem = PROBLEMS[name]()
     level, beta = problem.risk_level, bayesian_beta(num_observations)
     model, density = fitted(problem, num_observations), problem.environment.density
-    bounds, predictor = problem.bounds[:, : problem.num_decision], MarginalPredictor(model)
+    bounds, predictor = problem.bounds[:, : problem.num_decision], Belief(model)
 
     def bound(n_w: int, rule: str) -> RiskUpperConfidenceBound:
         environment = ContinuousEnvironment(

@@ -23,7 +23,6 @@ from scipy.stats import norm
 from torch import Tensor
 
 from botorch_risk.engine import DomainPosterior
-from botorch_risk.engine.posterior.marginals import Marginals
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies import Strategy
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, refit, truth
@@ -121,12 +120,11 @@ def test_logarithm_of_the_improvement_far_below_the_best(u: float) -> None:
         lambda s: s * np.exp(-0.5 * (s / abs(u)) ** 2 + s * np.sign(u)), 0, 60, epsabs=0
     )
     expected = stats.norm.logpdf(u) + np.log(integral / u**2)
-    given = Marginals(torch.tensor([u * 0.3], dtype=torch.double), torch.full((1,), 0.09))
-    given = Marginals(given.mean, given.variance.double())
-    found = log_expected_improvement(given, torch.zeros(1).double()).item()
+    given = torch.tensor([[u * 0.3], [0.09]], dtype=torch.double)
+    found = log_expected_improvement(*given, torch.zeros(1).double()).item()
     assert found == pytest.approx(expected + np.log(0.3), rel=1e-7, abs=1e-6)
-    nothing = Marginals(torch.ones(1), torch.zeros(1))
-    assert log_expected_improvement(nothing, torch.zeros(1)).item() == -torch.inf
+    nothing = torch.ones(1), torch.zeros(1)
+    assert log_expected_improvement(*nothing, torch.zeros(1)).item() == -torch.inf
 
 
 def test_upper_bound_has_a_fifth_of_the_theoretical_width() -> None:

@@ -32,7 +32,7 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.arguments import check_flags
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 from botorch_risk.models.training_data import warn_if_unfitted
 from botorch_risk.points import as_points
 

@@ -21,7 +21,7 @@ from botorch_risk.acquisition.truncated_variance.gain import (
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.arguments import as_floating, as_tensor, check_integers
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 
 # Values that differ by less than this fraction are ties. At the end of an epoch many candidates
 # bring all variances to the target, and their sums differ by rounding alone.

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.engine.posterior.covariance import CovarianceBlocks
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 
 
 class Targets(NamedTuple):
@@ -296,7 +295,7 @@ class ScratchBuffer:
 
 def _blocks(
     posterior: DomainPosterior, candidates: Candidates, targets: Targets
-) -> CovarianceBlocks:
+) -> DomainPosterior.Blocks:
     size = posterior.domain.shape[-2]
     in_order = bool((candidates.row.diff(dim=-1) == 1).all())
     every = in_order and candidates.row.shape[-1] == size
@@ -306,7 +305,7 @@ def _blocks(
 
 
 def _tiles(
-    candidates: Candidates, targets: Targets, blocks: CovarianceBlocks, dense: bool
+    candidates: Candidates, targets: Targets, blocks: DomainPosterior.Blocks, dense: bool
 ) -> Iterator[Tile]:
     r"""Tiles that cover the covariance, one of each mirrored pair.
 

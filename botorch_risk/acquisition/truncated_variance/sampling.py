@@ -11,8 +11,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.arguments import as_floating
-from botorch_risk.engine.posterior.domain import DomainPosterior
-from botorch_risk.engine.posterior.domain_arguments import check_noise
+from botorch_risk.engine import DomainPosterior
 
 Noise = float | Tensor | Callable[[Tensor], Tensor]
 
@@ -198,7 +197,7 @@ class SamplingTerms:
             noise = inferred.unsqueeze(-1)
         else:
             noise = posterior.units.noise_factor * noise  # a weight w scales variances by w^2
-        check_noise(noise.detach(), posterior.prior_variance)
+        DomainPosterior.check_noise(noise.detach(), posterior.prior_variance)
         return noise.expand(posterior.batch_shape.numel(), X.shape[-2], self.num_levels)
 
     def noise_of(self, X: Tensor, level: Tensor, posterior: DomainPosterior) -> Tensor:

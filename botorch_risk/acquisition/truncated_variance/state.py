@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
 from botorch_risk.arguments import as_floating, check_numbers, check_positive, check_probability
-from botorch_risk.engine.posterior.domain import DomainPosterior
+from botorch_risk.engine import DomainPosterior
 
 
 @dataclass(frozen=True)

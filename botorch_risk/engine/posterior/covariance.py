@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.engine.posterior.process import ConditionedPoints, ConditionedProcess
+from botorch_risk.engine.posterior.process import Process
 
 # Entries of the covariance that are computed at once.
 _NEW_ENTRIES = ChunkSize(cpu=2**20)
@@ -29,7 +29,7 @@ class DenseCovariance:
     caller reads the rows in order, they are in the cache and the matrix is streamed once.
     """
 
-    def __init__(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
+    def __init__(self, process: Process, domain: Process.Points) -> None:
         self._rebase(process, domain)
 
     @property
@@ -54,12 +54,7 @@ class DenseCovariance:
         return twin
 
     def subtract(
-        self,
-        process: ConditionedProcess,
-        domain: ConditionedPoints,
-        column: Tensor,
-        root: Tensor,
-        index: Tensor,
+        self, process: Process, domain: Process.Points, column: Tensor, root: Tensor, index: Tensor
     ) -> None:
         r"""Condition on one observation.
 
@@ -80,7 +75,7 @@ class DenseCovariance:
         self._row = column * root.unsqueeze(-1)
         self._current = [0] * len(matrix)
 
-    def _rebase(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
+    def _rebase(self, process: Process, domain: Process.Points) -> None:
         batch, size = domain.mean.shape
         self._matrix = domain.mean.new_empty(batch, size, size)
         self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
@@ -135,14 +130,14 @@ class HeldBlocks:
 class MadeBlocks:
     r"""Blocks between `B x m` and `B x a` points, computed from the factor without gradients."""
 
-    process: ConditionedProcess
-    rows: ConditionedPoints
-    columns: ConditionedPoints
+    process: Process
+    rows: Process.Points
+    columns: Process.Points
 
     @property
     def together(self) -> bool:
         r"""Whether GPyTorch evaluates the kernel, always for all replicates."""
-        return self.process.process.cache.kernel is None
+        return self.process.prior.cache.kernel is None
 
     @torch.no_grad()
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:

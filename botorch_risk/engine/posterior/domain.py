@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_flags
 from botorch_risk.engine.posterior import domain_arguments as arguments
+from botorch_risk.engine.posterior.belief import Belief
 from botorch_risk.engine.posterior.cache import PosteriorCache
 from botorch_risk.engine.posterior.covariance import (
     CovarianceBlocks,
@@ -21,12 +22,7 @@ from botorch_risk.engine.posterior.covariance import (
     HeldBlocks,
     MadeBlocks,
 )
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
-from botorch_risk.engine.posterior.process import (
-    ConditionedPoints,
-    ConditionedProcess,
-    PriorProcess,
-)
+from botorch_risk.engine.posterior.process import PriorProcess, Process
 from botorch_risk.points import checked_points
 
 # A variance below this many units of rounding of the prior variance is 0 up to rounding.
@@ -84,6 +80,11 @@ class DomainPosterior:
         (True, tensor(3))
     """
 
+    Blocks: TypeAlias = CovarianceBlocks
+    check_domain = staticmethod(arguments.check_domain)
+    check_model = staticmethod(arguments.check_model)
+    check_noise = staticmethod(arguments.check_noise)
+
     def __init__(
         self,
         model: Model,
@@ -105,7 +106,7 @@ class DomainPosterior:
         if dense:
             arguments.guard_memory(self._B, self.domain, max_bytes)
         self.units = arguments.Units.of(posterior_transform)
-        self._predictor = MarginalPredictor(model, posterior_transform)
+        self._predictor = Belief(model, posterior_transform)
         self._observations: list[Observation] = []
         self._build()
 
@@ -158,11 +159,11 @@ class DomainPosterior:
         """
         return self._current().blocks(rows, columns)
 
-    def points(self, index: Tensor) -> ConditionedPoints:
+    def points(self, index: Tensor) -> Process.Points:
         r"""The posterior at points of the domain, from `B x a` indices."""
         return self._current().points.take(index)
 
-    def at(self, X: Tensor) -> ConditionedPoints:
+    def at(self, X: Tensor) -> Process.Points:
         r"""The posterior at any points `m x d` or `B x m x d`, differentiable in them.
 
         Raises:
@@ -170,13 +171,13 @@ class DomainPosterior:
         """
         return self._current().process.at(checked_points(X, self.model))
 
-    def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
+    def cross_covariance(self, first: Process.Points, second: Process.Points) -> Tensor:
         r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""
         return self._state.process.covariance(first, second)
 
     def inferred_noise(self, X: Tensor | None = None) -> Tensor | None:
         r"""The model's noise variance, `B x m`, over the domain by default; `None` if fixed."""
-        prior = self._current().process.process
+        prior = self._current().process.prior
         return prior.inferred_noise(self.domain if X is None else X)
 
     def observe(
@@ -251,7 +252,7 @@ class DomainPosterior:
         index: Tensor | None = None,
     ) -> None:
         process = self._current().process
-        noise = process.process.inferred_noise(X) if noise is None else noise
+        noise = process.prior.inferred_noise(X) if noise is None else noise
         if noise is None:
             raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
         variance = arguments.per_replicate("noise", noise, self._B, self.domain)
@@ -274,7 +275,7 @@ class DomainPosterior:
             self._state.condition(observation)
 
     def _current(self) -> ConditionedDomain:
-        if not self._state.process.process.cache.state.is_current():
+        if not self._state.process.prior.cache.state.is_current():
             now, then = self.model.train_targets, self._targets
             if (now.dtype, now.device) != (then.dtype, then.device):
                 raise InputDataError(
@@ -319,8 +320,8 @@ class ConditionedDomain:
         high: `B` largest outcomes.
     """
 
-    process: ConditionedProcess
-    points: ConditionedPoints
+    process: Process
+    points: Process.Points
     covariance: DenseCovariance | None
     count: Tensor
     low: Tensor
@@ -332,7 +333,7 @@ class ConditionedDomain:
         cls, prior: PriorProcess, domain: Tensor, observed: Tensor, dense: bool
     ) -> ConditionedDomain:
         r"""The posterior of the data of a model; `observed`, `B x n`, marks its samples."""
-        process = ConditionedProcess.of(prior)
+        process = Process.of(prior)
         points, outcomes = process.at(domain), prior.outcomes()
         return cls(
             process=process,

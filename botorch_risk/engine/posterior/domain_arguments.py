@@ -11,13 +11,13 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_counts
-from botorch_risk.engine.posterior.marginals import has_closed_form
+from botorch_risk.engine.posterior.belief import Belief
 from botorch_risk.points import as_points, check_points
 
 
-def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> None:
+def check_model(model: Any, posterior_transform: PosteriorTransform | None = None) -> None:
     r"""Raise UnsupportedError unless the model has a closed form and a batch shape [] or [R]."""
-    if not has_closed_form(model, posterior_transform) or len(model.batch_shape) > 1:
+    if not Belief.serves(model, posterior_transform) or len(model.batch_shape) > 1:
         raise UnsupportedError(
             "Expected a `SingleTaskGP` with one output, or a subclass with the same `forward` and "
             "`posterior`, a linear `posterior_transform` if any, and a batch shape of [] or [R]. "

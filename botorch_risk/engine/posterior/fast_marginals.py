@@ -20,7 +20,7 @@ from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNorm
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, has_closed_form
+from botorch_risk.engine.posterior.belief import Belief
 from botorch_risk.gradients import condition, conditioning_on
 
 Acquisition = TypeVar("Acquisition")
@@ -34,7 +34,7 @@ class FastMarginals(Model):
 
         acqf = LogExpectedImprovement(FastMarginals(model), best_f)
 
-    Means and variances are the model's own, from `MarginalPredictor`, for exact GPs with one output
+    Means and variances are the model's own, from `Belief`, for exact GPs with one output
     and for a `ModelListGP` of them. The model itself is called for joint points (q > 1),
     observation noise, a subset of outputs, and models without a closed form; a warning says so
     once. The view stores nothing, so it follows the model when that is fitted or given other data.
@@ -73,16 +73,16 @@ class FastMarginals(Model):
             )
         self.model: Model = model.model if isinstance(model, FastMarginals) else model
         self._has_warned = False
-        self._predictors: list[MarginalPredictor] = []
+        self._predictors: list[Belief] = []
         if self.serves(self.model):
-            self._predictors = [MarginalPredictor(part) for part in _parts(self.model)]
+            self._predictors = [Belief(part) for part in _parts(self.model)]
         else:
             self._warn(self._no_closed_form)
 
     @staticmethod
     def serves(model: Model) -> bool:
         r"""Whether the closed form supports a model, so that a view of it is faster."""
-        return all(has_closed_form(part, None) for part in _parts(model))
+        return all(Belief.serves(part) for part in _parts(model))
 
     @property
     def _no_closed_form(self) -> str:

@@ -1,60 +1,25 @@
 r"""The joint posterior of the points of a group, such as one decision under all values of W."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, has_closed_form
-from botorch_risk.engine.posterior.process import (
-    ConditionedPoints,
-    ConditionedProcess,
-    PriorProcess,
-)
+from botorch_risk.engine.posterior.moments import JointMoments
+from botorch_risk.engine.posterior.process import Process
 
-
-class JointMoments(NamedTuple):
-    r"""Moments of an outcome at groups of points, in its units.
-
-    Attributes:
-        mean: `batch_shape x m x p`.
-        covariance: `batch_shape x m x p x p`.
-        noise: `batch_shape x m x p`, the variance of the noise of one more reading.
-    """
-
-    mean: Tensor
-    covariance: Tensor
-    noise: Tensor
-
-
-@torch.no_grad()
-def joint_moments(model: Model, X: Tensor) -> JointMoments:
-    r"""The joint posterior within each of `m` groups of `p` points.
-
-    Args:
-        model: The model has one outcome, and `batch_shape` is its own.
-        X: `batch_shape x m x p x d`.
-
-    Raises:
-        UnsupportedError: If the posterior is not Gaussian.
-    """
-    joint = JointPredictor.of(MarginalPredictor(model))
-    if joint.process is not None:
-        prior = joint.process.process
-        noise = noise_of_a_reading(prior, joint.as_points(X))
-        if noise is not None:
-            return JointMoments(*joint(X), noise.reshape(X.shape[:-1]))
-    return _of_posterior(model, X)
+if TYPE_CHECKING:
+    from botorch_risk.engine.posterior.belief import Belief
 
 
 @dataclass(frozen=True)
-class JointPredictor:
+class Joint:
     r"""The joint posterior within groups of points, from factors that are computed once.
 
     Attributes:
@@ -66,15 +31,13 @@ class JointPredictor:
 
     model: Any
     posterior_transform: PosteriorTransform | None
-    process: ConditionedProcess | None
+    process: Process | None
 
     @classmethod
-    def of(cls, predictor: MarginalPredictor) -> Self:
-        r"""Uses the factors of the predictor of single points."""
-        model: Any = predictor.model
-        transform = predictor.posterior_transform
-        known = has_closed_form(model, transform) and len(model.batch_shape) < 2
-        return cls(model, transform, conditioned_process(predictor) if known else None)
+    def of(cls, belief: Belief) -> Self:
+        model: Any = belief.model
+        known = belief.closed_form and len(model.batch_shape) < 2
+        return cls(model, belief.posterior_transform, belief.process() if known else None)
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Mean `... x m x p` and covariance `... x m x p x p`, differentiable in the points.
@@ -91,57 +54,36 @@ class JointPredictor:
             covariance = posterior.distribution.covariance_matrix
             return posterior.mean.squeeze(-1).movedim(0, -2), covariance.movedim(0, -3)
         at = self.process.at(self.as_points(X))
-        covariance = covariance_within(self.process, at, X.shape[-2])
+        covariance = self.process.covariance_within(at, X.shape[-2])
         return at.mean.reshape(X.shape[:-1]), covariance.reshape(*X.shape[:-1], X.shape[-2])
+
+    @torch.no_grad()
+    def moments(self, X: Tensor) -> JointMoments:
+        r"""The same with the noise of a reading, without a graph.
+
+        Raises:
+            UnsupportedError: If the posterior is not Gaussian.
+        """
+        if self.process is not None:
+            noise = self.process.noise_of_a_reading(self.as_points(X))
+            if noise is not None:
+                return JointMoments(*self(X), noise.reshape(X.shape[:-1]))
+        return _of_posterior(self.model, X, self.posterior_transform)
 
     def as_points(self, X: Tensor) -> Tensor:
         r"""Groups as single points of each replicate, `B x (m p) x d`."""
         process: Any = self.process
-        replicates = process.process.num_replicates
+        replicates = process.num_replicates
         return X.reshape(replicates, X.shape[:-1].numel() // replicates, X.shape[-1])
 
 
-def conditioned_process(predictor: MarginalPredictor) -> ConditionedProcess:
-    r"""An exact GP given its data; for a model with a closed form."""
-    model: Any = predictor.model
-    return ConditionedProcess.of(PriorProcess(model.eval(), predictor, predictor.current_cache()))
-
-
-def covariance_within(process: ConditionedProcess, points: ConditionedPoints, size: int) -> Tensor:
-    r"""Posterior covariances within groups of `p` consecutive points, `B x m x p x p`.
-
-    Differentiable in the points.
-    """
-    prior, scale = points.prior, points.prior.scale
-    inputs = prior.inputs.expand(*scale.shape, prior.inputs.shape[-1])
-    inputs = inputs.unflatten(-2, (-1, size))
-    if process.process.cache.kernel is None:  # whose hyperparameters belong to replicates
-        parts = [process.process.correlation(each, each) for each in inputs.unbind(-3)]
-        correlation = torch.stack(parts, dim=-3)
-    else:
-        folded = inputs.flatten(0, 1)
-        correlation = process.process.correlation(folded, folded).unflatten(0, inputs.shape[:2])
-        if correlation.requires_grad:  # in the first points alone, though the second are the same
-            correlation = correlation + correlation.mT - correlation.detach()
-    scale = scale.unflatten(-1, (-1, size))
-    explained = points.whitened.unflatten(-1, (-1, size)).movedim(-2, -3)  # B x m x t x p
-    return correlation * scale.unsqueeze(-1) * scale.unsqueeze(-2) - explained.mT @ explained
-
-
-def noise_of_a_reading(process: PriorProcess, X: Tensor) -> Tensor | None:
-    r"""The variance of one more reading at points `B x m x d`, `B x m`."""
-    likelihood = process.model.likelihood
-    if type(likelihood) is GaussianLikelihood:
-        return process.inferred_noise(X)
-    if type(likelihood) is FixedNoiseGaussianLikelihood:  # BoTorch's rule too: the average
-        noise = likelihood.noise.mean(dim=-1, keepdim=True)
-        return noise * process.outcome_factor(X).square()
-    return None
-
-
-def _of_posterior(model: Model, X: Tensor) -> JointMoments:
-    posterior = gaussian_posterior(model, X)
-    read: Any = model.posterior(X.movedim(-3, 0), observation_noise=True)
+def _of_posterior(
+    model: Model, X: Tensor, posterior_transform: PosteriorTransform | None
+) -> JointMoments:
+    posterior = gaussian_posterior(model, X, posterior_transform)
+    read: Any = model.posterior(
+        X.movedim(-3, 0), observation_noise=True, posterior_transform=posterior_transform
+    )
     noise = (read.variance - posterior.variance).squeeze(-1).clamp_min(0.0)
     return JointMoments(
         posterior.mean.squeeze(-1).movedim(0, -2),
@@ -169,24 +111,3 @@ def gaussian_posterior(
             f"Got a {type(posterior).__name__}."
         )
     return posterior
-
-
-def jitter_of(like: Tensor) -> float:
-    r"""The relative variance below which a point is determined by others, up to rounding."""
-    return 1e-8 if like.dtype == torch.float64 else 1e-5
-
-
-def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
-    r"""Cholesky factors `batch_shape x Q x Q`; with a jitter only for entries that need it.
-
-    The jitter is relative to `scale`, the prior variance.
-    """
-    jitter = jitter_of(covariance) * scale
-    factor, info = torch.linalg.cholesky_ex(covariance)
-    smallest = factor.detach().diagonal(dim1=-2, dim2=-1).square().amin(dim=-1)
-    weak = (info > 0) | ~(smallest >= jitter)
-    if not weak.any():
-        return factor
-    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
-    root: Tensor = psd_safe_cholesky(covariance + (weak * jitter)[..., None, None] * identity)
-    return root

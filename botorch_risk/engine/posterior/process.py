@@ -3,20 +3,22 @@ r"""An exact GP before and after its data, in the units of the outcome."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.engine.posterior.cache import PosteriorCache
 from botorch_risk.engine.posterior.kernels import StationaryKernel
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+
+if TYPE_CHECKING:
+    from botorch_risk.engine.posterior.belief import Belief
 
 
-class Points(NamedTuple):
-    r"""Points with their prior moments, for `B` replicates.
+class PriorPoints(NamedTuple):
+    r"""PriorPoints with their prior moments, for `B` replicates.
 
     Attributes:
         inputs: `B x m x d` in the space of the kernel, or `m x d` if all replicates share it.
@@ -30,11 +32,11 @@ class Points(NamedTuple):
     mean: Tensor
     variance: Tensor
 
-    def take(self, index: Tensor) -> Points:
+    def take(self, index: Tensor) -> PriorPoints:
         r"""The points of a `B x a` index."""
         inputs = self.inputs.expand(*self.scale.shape, -1)
         rows = index.unsqueeze(-1).expand(*index.shape, inputs.shape[-1])
-        return Points(inputs.gather(-2, rows), *(part.gather(-1, index) for part in self[1:]))
+        return PriorPoints(inputs.gather(-2, rows), *(part.gather(-1, index) for part in self[1:]))
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,19 @@ class PriorProcess:
 
     Attributes:
         model: The GP, of batch shape `[]` or `[R]`; there are `B` = 1 or `R` replicates.
-        predictor: Transforms moments to the units of the outcome.
+        belief: Transforms moments to the units of the outcome.
         cache: The factors of the training data.
     """
 
     model: Any
-    predictor: MarginalPredictor
+    belief: Belief
     cache: PosteriorCache
 
     @property
     def num_replicates(self) -> int:
         return self.model.batch_shape.numel()
 
-    def points(self, X: Tensor) -> Points:
+    def points(self, X: Tensor) -> PriorPoints:
         r"""Prepare points `m x d` or `B x m x d` in the units of the model's inputs."""
         shape = (self.num_replicates, X.shape[-2])
         inputs = self.model.transform_inputs(X)
@@ -72,7 +74,7 @@ class PriorProcess:
             inputs = self._batched(inputs - self.cache.centre) / self._batched(kernel.lengthscale)
             latent = torch.ones_like(mean)
             scale = factor * self._batched(kernel.outputscale).sqrt().flatten(-2)
-        return Points(inputs, scale, offset + factor * mean, scale.square() * latent)
+        return PriorPoints(inputs, scale, offset + factor * mean, scale.square() * latent)
 
     def correlation(self, first: Tensor, second: Tensor) -> Tensor:
         r"""`B x m x n` covariances of the latent process, in units of the points' scales."""
@@ -86,7 +88,7 @@ class PriorProcess:
             return result
         return kernel.correlation(kernel.squared_distance(first, second))
 
-    def covariance(self, first: Points, second: Points) -> Tensor:
+    def covariance(self, first: PriorPoints, second: PriorPoints) -> Tensor:
         r"""`B x m x n` prior covariances, squared units of the outcome."""
         correlation = self.correlation(first.inputs, second.inputs)
         if correlation.requires_grad:
@@ -129,7 +131,7 @@ class PriorProcess:
     def _shared_units(self) -> tuple[Tensor, Tensor] | None:
         r"""The offset and factor of all points, if they are known to be the same."""
         units, constant = self.cache.units, self.cache.constant
-        if units is None or constant is None or self.predictor.posterior_transform is not None:
+        if units is None or constant is None or self.belief.posterior_transform is not None:
             return None
         return units.offset - units.scale * constant, units.scale
 
@@ -139,8 +141,8 @@ class PriorProcess:
             return shared
         zero = inputs.new_zeros(*self.model.batch_shape, inputs.shape[-2])
         with torch.no_grad():  # an affine map is known from where it takes 0 and 1
-            offset, _ = self.predictor.to_outcome(zero, zero, inputs.detach())
-            one, _ = self.predictor.to_outcome(zero + 1, zero, inputs.detach())
+            offset, _ = self.belief.to_outcome(zero, zero, inputs.detach())
+            one, _ = self.belief.to_outcome(zero + 1, zero, inputs.detach())
         return offset, one - offset
 
     def _batched(self, value: Tensor) -> Tensor:
@@ -151,44 +153,8 @@ class PriorProcess:
         return inputs.squeeze(0) if alone else inputs
 
 
-class ConditionedPoints(NamedTuple):
-    r"""Points with their posterior moments, for `B` replicates.
-
-    Attributes:
-        prior: The points with their prior moments.
-        whitened: `B x t x m` columns `L^-1 k(X, points)`; products of two columns are the
-            covariance explained by the `t` observations.
-        mean: `B x m` posterior means.
-        variance: `B x m` posterior variances, at least 0.
-    """
-
-    prior: Points
-    whitened: Tensor
-    mean: Tensor
-    variance: Tensor
-
-    def take(self, index: Tensor) -> ConditionedPoints:
-        spread = index.unsqueeze(-2).expand(-1, self.whitened.shape[-2], -1)
-        return ConditionedPoints(
-            self.prior.take(index),
-            self.whitened.gather(-1, spread),
-            self.mean.gather(-1, index),
-            self.variance.gather(-1, index),
-        )
-
-    def part(self, replicates: slice, points: slice) -> ConditionedPoints:
-        inputs = self.prior.inputs.expand(*self.mean.shape, -1)
-        prior = Points(inputs, *self.prior[1:])
-        return ConditionedPoints(
-            Points(*(field[replicates, points] for field in prior)),
-            self.whitened[replicates, :, points],
-            self.mean[replicates, points],
-            self.variance[replicates, points],
-        )
-
-
 @dataclass(frozen=True)
-class ConditionedProcess:
+class Process:
     r"""The inverse Cholesky factor of all observations, extended row by row.
 
     With `L` the Cholesky factor of `K + S`, `V = L^-1 k(X, .)` and `z = L^-1 (y - m(X))`:
@@ -196,41 +162,108 @@ class ConditionedProcess:
         mean = m + V' z,   covariance = k - V' V                        Eqs. (1), (2), (20)
 
     Attributes:
-        process: The prior.
+        prior: The GP before its data.
         inputs: `B x t x d` inputs in the space of the kernel.
         factor: `B x t x t`, which whitens the correlations with them.
         residuals: `B x t`, the `z` above.
     """
 
-    process: PriorProcess
+    prior: PriorProcess
     inputs: Tensor
     factor: Tensor
     residuals: Tensor
 
-    @classmethod
-    def of(cls, process: PriorProcess) -> ConditionedProcess:
-        return cls(process, *(part.detach() for part in process.training()))
+    class Points(NamedTuple):
+        r"""Points with their posterior moments, for `B` replicates.
 
-    def at(self, X: Tensor) -> ConditionedPoints:
+        Attributes:
+            prior: The points with their prior moments.
+            whitened: `B x t x m` columns `L^-1 k(X, points)`; products of two columns are the
+                covariance explained by the `t` observations.
+            mean: `B x m` posterior means.
+            variance: `B x m` posterior variances, at least 0.
+        """
+
+        prior: PriorPoints
+        whitened: Tensor
+        mean: Tensor
+        variance: Tensor
+
+        def take(self, index: Tensor) -> Process.Points:
+            spread = index.unsqueeze(-2).expand(-1, self.whitened.shape[-2], -1)
+            return Process.Points(
+                self.prior.take(index),
+                self.whitened.gather(-1, spread),
+                self.mean.gather(-1, index),
+                self.variance.gather(-1, index),
+            )
+
+        def part(self, replicates: slice, points: slice) -> Process.Points:
+            inputs = self.prior.inputs.expand(*self.mean.shape, -1)
+            prior = PriorPoints(inputs, *self.prior[1:])
+            return Process.Points(
+                PriorPoints(*(field[replicates, points] for field in prior)),
+                self.whitened[replicates, :, points],
+                self.mean[replicates, points],
+                self.variance[replicates, points],
+            )
+
+    @classmethod
+    def of(cls, prior: PriorProcess) -> Process:
+        return cls(prior, *(part.detach() for part in prior.training()))
+
+    @property
+    def num_replicates(self) -> int:
+        return self.prior.num_replicates
+
+    def at(self, X: Tensor) -> Process.Points:
         r"""The posterior at `m x d` or `B x m x d` points, differentiable in them."""
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            prior = self.process.points(X)
-            correlation = self.process.correlation(prior.inputs, self.inputs)  # B x m x t
+            prior = self.prior.points(X)
+            correlation = self.prior.correlation(prior.inputs, self.inputs)  # B x m x t
             whitened = self.factor @ correlation.mT * prior.scale.unsqueeze(-2)
             mean = prior.mean + (whitened * self.residuals.unsqueeze(-1)).sum(dim=-2)
             variance = prior.variance - whitened.square().sum(dim=-2)
-            return ConditionedPoints(prior, whitened, mean, variance.clamp_min(0.0))
+            return Process.Points(prior, whitened, mean, variance.clamp_min(0.0))
 
-    def covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
+    def covariance(self, first: Process.Points, second: Process.Points) -> Tensor:
         r"""`B x m x n` posterior covariances, differentiable in the first points."""
-        prior = self.process.covariance(first.prior, second.prior)
+        prior = self.prior.covariance(first.prior, second.prior)
         if prior.requires_grad:
             return prior - first.whitened.mT @ second.whitened
         return prior.baddbmm_(first.whitened.mT, second.whitened, alpha=-1.0)  # Eq. (20)
 
-    def extended(
-        self, point: ConditionedPoints, outcome: Tensor, precision_root: Tensor
-    ) -> ConditionedProcess:
+    def covariance_within(self, points: Process.Points, size: int) -> Tensor:
+        r"""Posterior covariances within groups of `p` consecutive points, `B x m x p x p`.
+
+        Differentiable in the points.
+        """
+        inputs, scale = points.prior.inputs, points.prior.scale
+        inputs = inputs.expand(*scale.shape, inputs.shape[-1])
+        inputs = inputs.unflatten(-2, (-1, size))
+        if self.prior.cache.kernel is None:  # whose hyperparameters belong to replicates
+            parts = [self.prior.correlation(each, each) for each in inputs.unbind(-3)]
+            correlation = torch.stack(parts, dim=-3)
+        else:
+            folded = inputs.flatten(0, 1)
+            correlation = self.prior.correlation(folded, folded).unflatten(0, inputs.shape[:2])
+            if correlation.requires_grad:  # in the first points alone, the second are the same
+                correlation = correlation + correlation.mT - correlation.detach()
+        scale = scale.unflatten(-1, (-1, size))
+        explained = points.whitened.unflatten(-1, (-1, size)).movedim(-2, -3)  # B x m x t x p
+        return correlation * scale.unsqueeze(-1) * scale.unsqueeze(-2) - explained.mT @ explained
+
+    def noise_of_a_reading(self, X: Tensor) -> Tensor | None:
+        r"""The noise variance of a reading at points `B x m x d`, `B x m`; None if unknown."""
+        likelihood = self.prior.model.likelihood
+        if type(likelihood) is GaussianLikelihood:
+            return self.prior.inferred_noise(X)
+        if type(likelihood) is FixedNoiseGaussianLikelihood:  # BoTorch's rule too: the average
+            noise = likelihood.noise.mean(dim=-1, keepdim=True)
+            return noise * self.prior.outcome_factor(X).square()
+        return None
+
+    def extended(self, point: Process.Points, outcome: Tensor, precision_root: Tensor) -> Process:
         r"""Condition on one more observation.
 
         Args:

@@ -11,21 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.model import Model
 from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.engine.posterior.cache import OutcomeUnits, PosteriorCache
 from botorch_risk.engine.posterior.kernels import StationaryKernel, squared_distance, squared_norms
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
+from botorch_risk.engine.posterior.moments import Marginals
 from botorch_risk.engine.posterior.stationary_moments import chunk_size, pull_back
 from botorch_risk.points import TBatch, joint_shape, keeps_apart, original_inputs, scales_columns
 from botorch_risk.steady import moved
+
+if TYPE_CHECKING:
+    from botorch_risk.engine.posterior.belief import Belief
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
@@ -107,19 +109,15 @@ class ProductMarginals:
 
     For an exact GP in double precision with one output and a squared-exponential kernel, alone or
     in a `ScaleKernel`, without an input transform or with `Normalize`, also after an encoding of
-    categories of x. Other models are evaluated by `MarginalPredictor` at every pair.
+    categories of x. Other models are evaluated by `Belief` at every pair.
 
     Args:
-        model: A model with one output, w in the last columns of its inputs.
+        belief: Of a model with one output, w in the last columns of its inputs.
         points: `batch_shape x n_w x d_w` values of w; `n_w x d_w` for all of a batch.
-        posterior_transform: As in `MarginalPredictor`.
     """
 
-    def __init__(
-        self, model: Model, points: Tensor, posterior_transform: PosteriorTransform | None = None
-    ) -> None:
-        self.predictor = MarginalPredictor(model, posterior_transform)
-        self.points = points
+    def __init__(self, belief: Belief, points: Tensor) -> None:
+        self.belief, self.points = belief, points
         self._built: tuple[PosteriorCache, _Factors | None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -131,14 +129,14 @@ class ProductMarginals:
         The batch shape of the `batch_shape x m x d_x` decisions broadcasts with the model's;
         dimensions in front of it are BoTorch's t-batch.
         """
-        model_batch, batch = self.predictor.model.batch_shape, self.points.shape[:-2]
+        model_batch, batch = self.belief.model.batch_shape, self.points.shape[:-2]
         t_batch = TBatch.of(X, joint_shape(batch, model_batch))
         moments = self._of_replicates(t_batch.fold(X))
         return Marginals(*(t_batch.unfold(moment, points_dim=-2) for moment in moments))
 
     def mean(self, X: Tensor) -> Tensor:
         r"""The means alone, `batch_shape x m x n_w`: without the factorisation of variances."""
-        model_batch, batch = self.predictor.model.batch_shape, self.points.shape[:-2]
+        model_batch, batch = self.belief.model.batch_shape, self.points.shape[:-2]
         t_batch = TBatch.of(X, joint_shape(batch, model_batch))
         return t_batch.unfold(self._mean_of_replicates(t_batch.fold(X)), points_dim=-2)
 
@@ -146,7 +144,7 @@ class ProductMarginals:
         factors = self._current_factors() if self._is_product(X) else None
         if factors is None:
             pairs = _pairs(X, self.points)
-            return self.predictor.mean(pairs.flatten(-3, -2)).unflatten(-1, pairs.shape[-3:-1])
+            return self.belief.mean(pairs.flatten(-3, -2)).unflatten(-1, pairs.shape[-3:-1])
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             return self._mean(self._correlation(self._scaled(X, factors), factors), factors)
 
@@ -255,13 +253,13 @@ class ProductMarginals:
         return G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)
 
     def _is_product(self, X: Tensor) -> bool:
-        model = self.predictor.model
+        model = self.belief.model
         transform = getattr(model, "input_transform", None)
         return (
             X.dtype == torch.float64  # a rank cut at 1e-13 means nothing in float32
             and X.shape[-2] > 0
             and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
-            and has_closed_form(model, self.predictor.posterior_transform)
+            and self.belief.closed_form
             and keeps_apart(transform, self.points.shape[-1])
         )
 
@@ -269,18 +267,18 @@ class ProductMarginals:
         batch = joint_shape(X.shape[:-2], self.points.shape[:-2])
         shape = (*batch, X.shape[-2], self.points.shape[-2])
         pairs = _pairs(X, self.points)
-        moments = self.predictor(pairs.flatten(-3, -2))
+        moments = self.belief(pairs.flatten(-3, -2))
         return Marginals(*(moment.reshape(shape) for moment in moments))
 
     def _transformed(self, X: Tensor, W: Tensor) -> Tensor:
         r"""Pairs of rows of x and w, one of them a single row, after the input transform."""
         rows = max(X.shape[-2], W.shape[-2])
         X, W = (value.expand(*value.shape[:-2], rows, value.shape[-1]) for value in (X, W))
-        joint: Tensor = self.predictor.model.transform_inputs(torch.cat([X, W], dim=-1))
+        joint: Tensor = self.belief.model.transform_inputs(torch.cat([X, W], dim=-1))
         return joint
 
     def _current_factors(self) -> _Factors | None:
-        cache = self.predictor.current_cache()
+        cache = self.belief.current_cache()
         if self._built is None or self._built[0] is not cache:
             with torch.no_grad():
                 self._built = cache, self._build(cache)
@@ -297,7 +295,7 @@ class ProductMarginals:
         lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
         centre = cache.centre
         points = moved(self.points, X).expand(*X.shape[:-2], *self.points.shape[-2:])
-        decision = original_inputs(self.predictor.model)[..., :1, :-d_w].to(
+        decision = original_inputs(self.belief.model)[..., :1, :-d_w].to(
             X
         )  # any: w is transformed by itself
         W = self._transformed(decision, points)[..., d_x:]
@@ -312,7 +310,7 @@ class ProductMarginals:
             return None
         coordinates = torch.cat([chunk @ basis.mT for chunk in cross()], dim=-2)
         centre, lengthscale = centre[..., :d_x], lengthscale[..., :d_x]
-        transform: Any = self.predictor.model._modules.get("input_transform")
+        transform: Any = self.belief.model._modules.get("input_transform")
         is_scaled = transform is None or scales_columns(transform)
         if transform is not None and is_scaled:
             # The columns of x alone: pairs with a w, which are cut off again, cost 8 % of a whole
@@ -328,7 +326,7 @@ class ProductMarginals:
             centre=centre,
             lengthscale=lengthscale,
             is_scaled=is_scaled,
-            outcome=_Outcome.of(cache.units, self.predictor.posterior_transform),
+            outcome=_Outcome.of(cache.units, self.belief.posterior_transform),
             basis=basis,
             coordinates=coordinates,
             products=_products(coordinates),

@@ -9,7 +9,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.priors import GammaPrior
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, fit_exact_gp
+from botorch_risk.engine import FitResult, MarginalLikelihoodObjective, Starts, fit_exact_gp
 from botorch_risk.engine.fit import fewer_points
 from botorch_risk.engine.fit.fewer_points import (
     FEWEST,
@@ -22,10 +22,8 @@ from botorch_risk.engine.fit.fewer_points import (
     variance_between_neighbours,
     with_noise_of_the_start,
 )
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.engine.fit.parameters import ExactGPParts
 from botorch_risk.engine.fit.results import FitStatus
-from botorch_risk.engine.fit.starts import Starts
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
 from tests.engine.fit.examples import constant_mean, data, objective, scaled_matern
 

@@ -9,12 +9,10 @@ from botorch.models import SingleTaskGP
 from botorch.test_functions import Levy
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, fit_exact_gp
+from botorch_risk.engine import FitResult, MarginalLikelihoodObjective, Starts, fit_exact_gp
 from botorch_risk.engine.fit import input_or_noise
 from botorch_risk.engine.fit.input_or_noise import Ends
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.engine.fit.parameters import ExactGPParts
-from botorch_risk.engine.fit.starts import Starts
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
 from tests.engine.fit.examples import data, objective, scaled_matern
 

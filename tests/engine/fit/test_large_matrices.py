@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from botorch_risk.engine import MarginalLikelihoodObjective
 from botorch_risk.engine.fit import large_matrices
 from botorch_risk.engine.fit.marginal_likelihood import Hyperparameters, LogMarginalLikelihood
 from botorch_risk.engine.fit.marginal_likelihood import log_marginal_likelihood as likelihood
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.steady import steady
 from tests.engine.fit.examples import RAW, Builder, data
 from tests.engine.fit.test_marginal_likelihood import SMOOTHNESS, dense, draw, profiles

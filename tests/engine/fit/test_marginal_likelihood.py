@@ -13,13 +13,13 @@ from gpytorch.means import ConstantMean
 from scipy.optimize import check_grad
 from torch import Tensor
 
+from botorch_risk.engine import MarginalLikelihoodObjective, NotInClosedFormError
 from botorch_risk.engine.fit.marginal_likelihood import (
     BestConstant,
     Hyperparameters,
     log_marginal_likelihood,
 )
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, NotInClosedFormError
+from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter
 from botorch_risk.engine.fit.starts import ROUGHER, make_starts
 
 # The correlations in terms of the scaled distance, for a dense oracle.

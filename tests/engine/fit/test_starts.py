@@ -15,10 +15,15 @@ from botorch.optim.core import OptimizationStatus
 from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, Optimum, fit_exact_gp
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.engine import (
+    FitResult,
+    MarginalLikelihoodObjective,
+    Optimum,
+    Starts,
+    fit_exact_gp,
+)
 from botorch_risk.engine.fit.results import FitStatus
-from botorch_risk.engine.fit.starts import IN_UNITS_OF_TARGETS, ROUGHER, Starts, make_starts
+from botorch_risk.engine.fit.starts import IN_UNITS_OF_TARGETS, ROUGHER, make_starts
 from botorch_risk.faster import WarmStartedFit
 from botorch_risk.models import MeanVarianceGP
 from tests.engine.fit.examples import scaled_matern

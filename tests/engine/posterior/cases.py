@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_risk.engine import DomainPosterior, MarginalPredictor
+from botorch_risk.engine import Belief, DomainPosterior
 from botorch_risk.testing.data import RepeatedData
 from botorch_risk.testing.models import ModelCase, Moments
 from tests import oracles
@@ -33,7 +33,7 @@ def predictor(
     )
 
 
-def _marginals(predictor: MarginalPredictor, X: Tensor) -> Moments:
+def _marginals(predictor: Belief, X: Tensor) -> Moments:
     return predictor(X)
 
 
@@ -53,20 +53,18 @@ def _at(posterior: DomainPosterior, X: Tensor) -> Moments:
 
 
 POSTERIORS = [
-    predictor(
-        "marginal_predictor", of_decision, MarginalPredictor, _marginals, oracles.variances_with
-    ),
+    predictor("marginal_predictor", of_decision, Belief, _marginals, oracles.variances_with),
     predictor(
         "marginal_predictor_of_mean_variance_gp",
         mean_variance_gp,
-        MarginalPredictor,
+        Belief,
         _marginals,
         rahbo_posterior,
     ),
     ModelCase(
         name="marginal_predictor_of_own_forward",
         build=_own_forward,
-        predictor=MarginalPredictor,
+        predictor=Belief,
         predict=_marginals,
     ),
     predictor(

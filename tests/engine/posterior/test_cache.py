@@ -10,7 +10,7 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.steady import steady
 from tests.engine.posterior.examples import assert_agrees, make_model
 
@@ -67,7 +67,7 @@ CHANGES = [
 def test_cache_follows_the_model(change, noise):
     model = make_model(noise=noise)
     model.noise_kind = noise
-    predictor = MarginalPredictor(model)
+    predictor = Belief(model)
     X = torch.rand(5, 2, dtype=torch.double)
     before = predictor(X)
     change(model)
@@ -77,7 +77,7 @@ def test_cache_follows_the_model(change, noise):
 
 @pytest.mark.parametrize("transform", ["none", "normalize", "warp"])
 def test_cache_is_kept_while_nothing_changes(transform):
-    predictor = MarginalPredictor(make_model(inputs=transform))
+    predictor = Belief(make_model(inputs=transform))
     X = torch.rand(5, 2, dtype=torch.double)
     first = predictor(X)
     cache = predictor._cache
@@ -89,7 +89,7 @@ def test_cache_is_kept_while_nothing_changes(transform):
 def test_cache_is_kept_when_a_transform_replaces_its_buffers_by_equal_ones():
     X = 3 * torch.rand(6, 2).double()
     model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=Normalize(2))
-    predictor = MarginalPredictor(model)
+    predictor = Belief(model)
     predictor(X)
     cache = predictor._cache
     before = predictor(X).mean
@@ -101,7 +101,7 @@ def test_cache_is_kept_when_a_transform_replaces_its_buffers_by_equal_ones():
 def test_cache_follows_a_transform_that_is_written_to():
     r"""`Normalize` detaches its buffers in each call: the memory is what counts."""
     model = make_model(inputs="normalize")
-    predictor = MarginalPredictor(model)
+    predictor = Belief(model)
     X = torch.rand(5, 2, dtype=torch.double)
     predictor(X)
     cache = predictor._cache
@@ -116,7 +116,7 @@ def test_serves_single_precision_after_a_move(noise):
     model.covar_module.base_kernel.lengthscale = 0.5
     if noise == "inferred":
         model.likelihood.noise = 0.05
-    predictor = MarginalPredictor(model)
+    predictor = Belief(model)
     X = torch.rand(5, 2, dtype=torch.double)
     double = predictor(X)
     model.to(torch.float32)
@@ -127,7 +127,7 @@ def test_serves_single_precision_after_a_move(noise):
 
 
 def test_cache_follows_a_move_to_another_device(device):
-    predictor = MarginalPredictor(make_model())
+    predictor = Belief(make_model())
     X = torch.rand(5, 2, dtype=torch.double)
     on_cpu = predictor(X)
     predictor.model.to(device)
@@ -136,7 +136,7 @@ def test_cache_follows_a_move_to_another_device(device):
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies_leave_the_cache_behind(copy_of):
-    predictor = MarginalPredictor(make_model())
+    predictor = Belief(make_model())
     X = torch.rand(5, 2, dtype=torch.double)
     before = predictor(X)
     twin = copy_of(predictor)
@@ -150,7 +150,7 @@ def test_a_block_does_not_keep_the_models_that_came_and_went():
     X = torch.rand(3, 2, dtype=torch.double)
     with steady():
         model = make_model()
-        predictor = MarginalPredictor(model)
+        predictor = Belief(model)
         predictor(X), predictor(X)
         gone = weakref.ref(model)
         del model, predictor

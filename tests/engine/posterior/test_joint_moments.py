@@ -8,7 +8,9 @@ from botorch.models.transforms import Log, Normalize, Standardize
 from gpytorch.kernels import MaternKernel, PeriodicKernel
 from torch import Tensor
 
-from botorch_risk.engine.posterior.joint_moments import _of_posterior, joint_moments, safe_root
+from botorch_risk.engine import Belief
+from botorch_risk.engine.posterior.joint_moments import _of_posterior
+from botorch_risk.matrices import safe_root
 from botorch_risk.models import MeanVarianceGP
 
 
@@ -40,7 +42,7 @@ def build(kind: str, *batch: int) -> SingleTaskGP:
 def test_it_is_the_posterior_of_the_model(kind: str, batch: tuple[int, ...]) -> None:
     model = build(kind, *batch)
     X = torch.rand(*batch, 4, 5, 2, dtype=torch.double)
-    found = joint_moments(model, X)
+    found = Belief(model).joint().moments(X)
     with torch.no_grad():
         for group in range(4):
             expected = model.posterior(X[..., group, :, :])
@@ -52,7 +54,7 @@ def test_it_is_the_posterior_of_the_model(kind: str, batch: tuple[int, ...]) -> 
             )
             noise = (noisy.variance - expected.variance).squeeze(-1)
             torch.testing.assert_close(found.noise[..., group, :], noise, atol=1e-7, rtol=1e-6)
-    by_botorch = _of_posterior(model, X)
+    by_botorch = _of_posterior(model, X, None)
     for one, two in zip(found, by_botorch, strict=True):
         torch.testing.assert_close(one, two, atol=1e-7, rtol=1e-6)
 
@@ -61,7 +63,7 @@ def test_a_model_that_learns_its_noise_has_the_noise_of_each_point() -> None:
     X = torch.linspace(0, 1, 8, dtype=torch.double)[:, None]
     Y = X + (0.1 + X) * torch.randn(8, 6, dtype=torch.double)
     model = MeanVarianceGP(X, Y)
-    found = joint_moments(model, torch.tensor([[[0.05], [0.95]]], dtype=torch.double))
+    found = Belief(model).joint().moments(torch.tensor([[[0.05], [0.95]]], dtype=torch.double))
     assert found.covariance.shape == (1, 2, 2)
     assert found.noise[0, 1] > found.noise[0, 0] > 0
 
@@ -71,7 +73,7 @@ def test_a_posterior_that_is_not_normal_is_refused() -> None:
     X, Y = data()
     model = SingleTaskGP(X, Y, outcome_transform=Log())
     with pytest.raises(UnsupportedError, match="posterior is Gaussian"):
-        joint_moments(model, X[None])
+        Belief(model).joint().moments(X[None])
 
 
 def test_a_root_of_a_covariance_that_is_singular_but_for_rounding() -> None:

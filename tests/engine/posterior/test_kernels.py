@@ -15,7 +15,7 @@ from gpytorch.kernels import (
 )
 
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.engine import MarginalPredictor
+from botorch_risk.engine import Belief
 from botorch_risk.engine.posterior import stationary_moments
 from botorch_risk.engine.posterior.kernels import StationaryKernel, squared_distance
 from tests.engine.posterior.examples import (
@@ -113,7 +113,7 @@ def test_squared_distances_are_never_negative():
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradients_are_those_of_finite_differences(kernel, batch_shape):
     inputs = "warp" if kernel == "rbf" else None
-    predictor = MarginalPredictor(make_model(kernel, batch_shape=batch_shape, inputs=inputs, n=6))
+    predictor = Belief(make_model(kernel, batch_shape=batch_shape, inputs=inputs, n=6))
     X = (0.05 + 0.9 * torch.rand(*batch_shape, 3, 2, dtype=torch.double)).requires_grad_()
     assert torch.autograd.gradcheck(lambda X: tuple(predictor(X)), X)
 
@@ -123,13 +123,13 @@ def test_gradients_equal_those_of_the_posterior_over_several_chunks(monkeypatch)
     model = make_model()
     X = torch.rand(150, 2, dtype=torch.double, requires_grad=True)
     gradients = []
-    for mean, variance in (MarginalPredictor(model)(X), reference(model, X)):
+    for mean, variance in (Belief(model)(X), reference(model, X)):
         gradients.append(torch.autograd.grad((mean + variance.sqrt()).sum(), X)[0])
     torch.testing.assert_close(*gradients, rtol=1e-8, atol=1e-8)
 
 
 def test_keeps_no_graph_where_none_is_wanted():
-    predictor = MarginalPredictor(make_model())
+    predictor = Belief(make_model())
     X = torch.rand(3, 2, dtype=torch.double)
     assert not predictor(X).mean.requires_grad
     with torch.no_grad():
@@ -146,7 +146,7 @@ def test_keeps_no_graph_where_none_is_wanted():
     ],
 )
 def test_memory_does_not_grow_beyond_the_result(kernel, grad):
-    predictor = MarginalPredictor(make_model(kernel, n=40))
+    predictor = Belief(make_model(kernel, n=40))
     X = torch.rand(40_000, 2, dtype=torch.double, requires_grad=grad)
     with LargestTensor() as largest:
         moments = predictor(X)
@@ -168,4 +168,4 @@ def test_keeps_its_digits_far_from_the_origin(kernel, offset):
         covar_module=make_kernel(kernel, True, True, ()),
         outcome_transform=None,
     )
-    assert_agrees(MarginalPredictor(model), torch.cat([X, X + 0.01]))
+    assert_agrees(Belief(model), torch.cat([X, X + 0.01]))

@@ -21,9 +21,7 @@ from botorch.models.transforms.input import AppendFeatures, InputPerturbation
 from botorch.sampling import SobolQMCNormalSampler
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.engine import DomainPosterior, FastMarginals, MarginalPredictor
-from botorch_risk.engine.posterior.marginals import has_closed_form
-from botorch_risk.engine.posterior.product import ProductMarginals
+from botorch_risk.engine import Belief, DomainPosterior, FastMarginals
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import Expectation
@@ -47,7 +45,7 @@ def test_agrees_with_the_posterior(kernel, noise, batch_shape):
         model = make_model(kernel, scaled, ard, batch_shape, noise)
         X = torch.rand(*batch_shape, 7, 2, dtype=torch.double)
         X[..., 0, :] = model.train_inputs[0][..., 0, :]  # a training point
-        assert_agrees(MarginalPredictor(model), X)
+        assert_agrees(Belief(model), X)
 
 
 @pytest.mark.parametrize("batch_shape", SHAPES, ids=str)
@@ -56,7 +54,7 @@ def test_agrees_with_the_posterior(kernel, noise, batch_shape):
 @pytest.mark.parametrize("kernel", ["rbf", "rq"])
 def test_agrees_through_transforms(kernel, inputs, outcomes, batch_shape):
     model = make_model(kernel, batch_shape=batch_shape, inputs=inputs, outcomes=outcomes)
-    assert_agrees(MarginalPredictor(model), torch.rand(*batch_shape, 5, 2, dtype=torch.double))
+    assert_agrees(Belief(model), torch.rand(*batch_shape, 5, 2, dtype=torch.double))
 
 
 @pytest.mark.parametrize(
@@ -66,8 +64,8 @@ def test_agrees_through_transforms(kernel, inputs, outcomes, batch_shape):
 def test_batches_of_points_broadcast(kernel, model_batch, X_batch):
     model = make_model(kernel, batch_shape=model_batch)
     X = torch.rand(*X_batch, 4, 2, dtype=torch.double)
-    assert_agrees(MarginalPredictor(model), X)
-    moments = MarginalPredictor(model)(X)
+    assert_agrees(Belief(model), X)
+    moments = Belief(model)(X)
     assert moments.mean.shape == (*torch.broadcast_shapes(model_batch, X_batch), 4)
 
 
@@ -80,21 +78,21 @@ def test_agrees_on_conditioned_models(batch_shape, noise):
     test_X = torch.rand(4, *batch_shape, 6, 2, dtype=torch.double)
     with torch.no_grad():
         posterior = fantasies.posterior(test_X)
-    mean, variance = MarginalPredictor(fantasies)(test_X)
+    mean, variance = Belief(fantasies)(test_X)
     torch.testing.assert_close(mean, posterior.mean.squeeze(-1), rtol=0, atol=1e-7)
     torch.testing.assert_close(variance, posterior.variance.squeeze(-1), rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("kernel", ["matern2.5", "rq"])
 def test_scalarizations_keep_the_closed_form(kernel):
-    predictor = MarginalPredictor(
+    predictor = Belief(
         make_model(kernel),
         ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double), offset=0.5),
     )
     X = torch.rand(5, 2, dtype=torch.double)
     assert_agrees(predictor, X)
     assert predictor._cache is not None
-    plain = MarginalPredictor(predictor.model)(X)
+    plain = Belief(predictor.model)(X)
     torch.testing.assert_close(predictor(X).mean, 0.5 - plain.mean)
     torch.testing.assert_close(predictor(X).variance, plain.variance)
 
@@ -113,7 +111,7 @@ def test_other_models_go_through_their_posterior(make):
     if model.num_outputs == 2:
         weights = torch.tensor([0.3, -2.0], dtype=torch.double)
         transform = ScalarizedPosteriorTransform(weights)
-    predictor = MarginalPredictor(model, transform)
+    predictor = Belief(model, transform)
     X = torch.rand(2, 5, 2, dtype=torch.double, requires_grad=True)
     mean, variance = predictor(X)
     posterior = model.posterior(X.unsqueeze(-2), posterior_transform=transform)
@@ -128,7 +126,7 @@ def test_classes_that_predict_in_their_own_way_go_through_their_posterior(kind):
     X, at = torch.rand(9, 2, dtype=torch.double), torch.rand(4, 2, dtype=torch.double)
     model = of_kind(kind, X, (6 * X).sin().sum(dim=-1, keepdim=True))
     own = model.posterior(at)
-    moments = MarginalPredictor(model)(at)
+    moments = Belief(model)(at)
     torch.testing.assert_close(moments.mean, own.mean.squeeze(-1))
     torch.testing.assert_close(moments.variance, own.variance.squeeze(-1))
     with pytest.warns(BotorchWarning, match=f"a {kind.__name__} of this kind has no closed form"):
@@ -153,7 +151,7 @@ def test_models_of_botorch_and_ours_keep_their_closed_form():
         OrthogonalAdditiveGP(X, Y),
         MeanVarianceGP(X, Y + 0.1 * torch.randn(9, 4)).mean_model,
     ):
-        assert has_closed_form(model, None)
+        assert Belief.serves(model)
 
 
 @pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
@@ -164,7 +162,7 @@ def test_the_stratum_of_an_outcome_is_that_of_the_transformed_point(column):
     at[:, column] = 2 + (torch.arange(6) % 2)
     own = model.posterior(at)
     domain = DomainPosterior(model, at)
-    for moments in (MarginalPredictor(model)(at), domain):
+    for moments in (Belief(model)(at), domain):
         torch.testing.assert_close(moments.mean, own.mean.squeeze(-1))
         torch.testing.assert_close(moments.variance, own.variance.squeeze(-1))
     noisy = model.posterior(at, observation_noise=True).variance - own.variance
@@ -173,7 +171,7 @@ def test_the_stratum_of_an_outcome_is_that_of_the_transformed_point(column):
     if column == 0:
         values, decisions = decisions, values
     for chosen in (decisions, decisions[:1]):
-        every = ProductMarginals(model, values)(chosen)
+        every = Belief(model).pairs(values)(chosen)
         pairs = torch.cartesian_prod(chosen.flatten(), values.flatten())
         own = model.posterior(pairs)
         torch.testing.assert_close(every.mean.flatten(), own.mean.flatten())
@@ -183,19 +181,19 @@ def test_the_stratum_of_an_outcome_is_that_of_the_transformed_point(column):
 def test_points_do_not_meet_the_batch_of_other_models():
     model = log_outcomes(batch_shape=(2,))
     X = torch.rand(2, 2, dtype=torch.double)  # as many points as models
-    together = MarginalPredictor(model)(X)
+    together = Belief(model)(X)
     assert together.mean.shape == (2, 2)
-    torch.testing.assert_close(together, MarginalPredictor(model)(X.expand(2, 2, 2)))
+    torch.testing.assert_close(together, Belief(model)(X.expand(2, 2, 2)))
 
 
 def test_refuses_what_it_cannot_predict():
     X = torch.rand(6, 2, dtype=torch.double)
     with pytest.raises(UnsupportedError, match=r"one output.*num_outputs=2"):
-        MarginalPredictor(SingleTaskGP(X, X))
+        Belief(SingleTaskGP(X, X))
     with pytest.raises(UnsupportedError, match="ensemble"):
-        MarginalPredictor(EnsembleMapSaasSingleTaskGP(X, X[:, :1].sin()))
+        Belief(EnsembleMapSaasSingleTaskGP(X, X[:, :1].sin()))
     with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x d`"):
-        MarginalPredictor(make_model())(torch.rand(2, dtype=torch.double))
+        Belief(make_model())(torch.rand(2, dtype=torch.double))
 
 
 def to_several_points(kind):
@@ -213,14 +211,14 @@ def to_several_points(kind):
 def test_transforms_to_several_points_are_not_taken_for_one(kind):
     model, X = to_several_points(kind)
     with pytest.raises(UnsupportedError, match=r"one value for each point. Got \(3, 1\), of an"):
-        MarginalPredictor(model)(X)
+        Belief(model)(X)
 
 
 @pytest.mark.parametrize("kind", [AppendFeatures, InputPerturbation])
 def test_several_points_may_be_reduced_to_one(kind):
     model, X = to_several_points(kind)
     average = ExpectationPosteriorTransform(n_w=3)
-    mean, variance = MarginalPredictor(model, average)(X)
+    mean, variance = Belief(model, average)(X)
     posterior = model.posterior(X.unsqueeze(-2), posterior_transform=average)
     torch.testing.assert_close(mean, posterior.mean.flatten())
     torch.testing.assert_close(variance, posterior.variance.flatten())
@@ -240,7 +238,7 @@ class FirstTwo(PosteriorTransform):
 
 def test_outputs_that_are_not_reduced_are_refused():
     with pytest.raises(UnsupportedError, match=r"one value for each point. Got \(1, 2\)"):
-        MarginalPredictor(model_list(), FirstTwo())(torch.rand(3, 2, dtype=torch.double))
+        Belief(model_list(), FirstTwo())(torch.rand(3, 2, dtype=torch.double))
 
 
 def test_single_precision_keeps_four_digits():
@@ -250,8 +248,8 @@ def test_single_precision_keeps_four_digits():
         model = SingleTaskGP(X, (6 * X).sin().sum(dim=-1, keepdim=True))
     model.likelihood.noise = 0.01
     test_X = torch.rand(5, 2)
-    mean, variance = MarginalPredictor(model)(test_X)
+    mean, variance = Belief(model)(test_X)
     double = copy.deepcopy(model).double()
-    expected = MarginalPredictor(double)(test_X.double())
+    expected = Belief(double)(test_X.double())
     torch.testing.assert_close(mean.double(), expected.mean, rtol=0, atol=1e-3)
     torch.testing.assert_close(variance.double(), expected.variance, rtol=0, atol=1e-3)

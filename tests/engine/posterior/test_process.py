@@ -14,9 +14,8 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 from gpytorch.settings import min_variance
 from torch import Tensor
 
-from botorch_risk.engine import DomainPosterior
-from botorch_risk.engine.posterior.joint_bounds import JointBounds
-from botorch_risk.engine.posterior.marginals import MarginalPredictor
+from botorch_risk.engine import Belief, DomainPosterior
+from botorch_risk.engine.posterior.bounds import Bounds
 from tests.engine.posterior.domains import build, dense, domain, truth
 
 
@@ -116,7 +115,7 @@ MINUS = ScalarizedPosteriorTransform(torch.tensor([-1.5], dtype=torch.double), 0
 
 def predictors(
     kernels: str, shape: torch.Size, dtype: torch.dtype = torch.double, transform: bool = False
-) -> list[MarginalPredictor]:
+) -> list[Belief]:
     generator = torch.Generator().manual_seed(1)
     X = torch.rand(*shape, 9, 2, generator=generator, dtype=torch.double).to(dtype)
     found = []
@@ -128,13 +127,11 @@ def predictors(
             covar_module=kernel.to(dtype),
             input_transform=Normalize(2, batch_shape=shape) if transform else None,
         )
-        found.append(MarginalPredictor(model, MINUS if number else None))
+        found.append(Belief(model, MINUS if number else None))
     return found
 
 
-def separately(
-    predictors: list[MarginalPredictor], X: Tensor, widths: list[Tensor]
-) -> list[Tensor]:
+def separately(predictors: list[Belief], X: Tensor, widths: list[Tensor]) -> list[Tensor]:
     moments = [predictor(X) for predictor in predictors]
     return [m.mean + w * m.variance.sqrt() for m, w in zip(moments, widths, strict=True)]
 
@@ -151,7 +148,7 @@ def test_bounds_and_gradients_are_those_of_the_moments(
     kernels: str, shape: tuple[int, ...], points: tuple[int, ...], transform: bool
 ) -> None:
     each = predictors(kernels, torch.Size(shape), transform=transform)
-    bounds = JointBounds(each)
+    bounds = Bounds(each)
     X = torch.rand(*points, *shape, 5, 2, dtype=torch.double, requires_grad=True)
     widths = [torch.tensor(2.0).double(), torch.full((*shape, 1), -0.7).double()]
     expected, found = separately(each, X, widths), bounds(X, widths)
@@ -169,7 +166,7 @@ def test_points_are_shared_by_replicates() -> None:
     each = predictors("matern and rbf", torch.Size([3]))
     X = torch.rand(5, 2, dtype=torch.double, requires_grad=True)
     widths = [torch.tensor(1.0).double()] * 2
-    found, expected = JointBounds(each)(X, widths), separately(each, X, widths)
+    found, expected = Bounds(each)(X, widths), separately(each, X, widths)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.shape == (3, 5)
         torch.testing.assert_close(ours, theirs)
@@ -180,7 +177,7 @@ def test_points_are_shared_by_replicates() -> None:
 
 
 def test_gradients_by_differences() -> None:
-    bounds = JointBounds(predictors("matern and rbf", torch.Size([2])))
+    bounds = Bounds(predictors("matern and rbf", torch.Size([2])))
     X = torch.rand(2, 3, 2, dtype=torch.double, requires_grad=True)
     widths = [torch.tensor(1.5).double(), torch.tensor(-1.5).double()]
     assert torch.autograd.gradcheck(lambda X: bounds(X, widths), X)
@@ -191,7 +188,7 @@ def test_a_clamped_variance_has_no_slope() -> None:
     X = torch.rand(3, 2, dtype=torch.double, requires_grad=True)
     widths = [torch.tensor(1.0).double()] * 2
     with min_variance(double_value=10.0):
-        found, expected = JointBounds(each)(X, widths), separately(each, X, widths)
+        found, expected = Bounds(each)(X, widths), separately(each, X, widths)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
         gradients = (
@@ -204,7 +201,7 @@ def test_a_clamped_variance_has_no_slope() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_bounds_follow_their_models(dtype: torch.dtype) -> None:
     each = predictors("matern and rbf", torch.Size([]), dtype)
-    bounds, X = JointBounds(each[:1]), torch.rand(4, 2, dtype=dtype)
+    bounds, X = Bounds(each[:1]), torch.rand(4, 2, dtype=dtype)
     widths = [torch.tensor(1.0, dtype=dtype)]
     before = bounds(X, widths)[0]
     each[0].model.covar_module.base_kernel.lengthscale = 0.2
@@ -216,7 +213,7 @@ def test_bounds_follow_their_models(dtype: torch.dtype) -> None:
 
 
 def test_no_points_and_wrong_columns() -> None:
-    bounds = JointBounds(predictors("matern and rbf", torch.Size([2])))
+    bounds = Bounds(predictors("matern and rbf", torch.Size([2])))
     widths = [torch.tensor(1.0).double()] * 2
     assert [bound.shape for bound in bounds(torch.rand(2, 0, 2).double(), widths)] == [(2, 0)] * 2
     with pytest.raises(BotorchTensorDimensionError, match="2"):
@@ -227,7 +224,7 @@ def test_no_points_and_wrong_columns() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_values_and_gradients_without_a_graph(shape: tuple[int, ...], count: int) -> None:
     several = predictors("matern and rbf", torch.Size(shape))[:count]
-    bounds, X = JointBounds(several), torch.rand(*shape, 5, 2, dtype=torch.double)
+    bounds, X = Bounds(several), torch.rand(*shape, 5, 2, dtype=torch.double)
     widths = [torch.tensor(2.0), torch.tensor(-1.0)][:count]
     widths = [width.double() for width in widths]
     found = bounds.value_and_gradient(X.requires_grad_(), widths)
@@ -244,9 +241,9 @@ def test_gradients_need_formulas_and_inputs_as_they_are() -> None:
     X, widths = torch.rand(5, 2, dtype=torch.double), [torch.ones(1).double()] * 2
     for options in ({"kernels": "one without formulas"}, {"kernels": "matern and rbf"}):
         several = predictors(shape=torch.Size(), transform=True, **options)
-        assert JointBounds(several).value_and_gradient(X, widths) is None
+        assert Bounds(several).value_and_gradient(X, widths) is None
     alone = predictors("one without formulas", torch.Size())
-    assert JointBounds(alone).value_and_gradient(X, widths) is None
+    assert Bounds(alone).value_and_gradient(X, widths) is None
 
 
 def test_an_exponential_kernel_in_a_list_keeps_its_digits_close_to_data() -> None:
@@ -261,7 +258,7 @@ def test_an_exponential_kernel_in_a_list_keeps_its_digits_close_to_data() -> Non
     ]
     for model in models:
         model.covar_module.lengthscale = 0.5
-    bounds = JointBounds([MarginalPredictor(model.eval()) for model in models])
+    bounds = Bounds([Belief(model.eval()) for model in models])
     found, _ = bounds(at, 2 * [torch.tensor(2.0).double()])
 
     def kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:

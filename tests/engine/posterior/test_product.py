@@ -11,9 +11,9 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine import Belief
 from botorch_risk.engine.posterior import product as module
 from botorch_risk.engine.posterior import stationary_moments
-from botorch_risk.engine.posterior.product import ProductMarginals
 
 BATCHES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
 
@@ -60,7 +60,7 @@ def test_equals_the_posterior_pair_by_pair(
     model = build(batch, normalize=normalize)
     X = torch.rand(*batch, 4, 3 - d_w, dtype=torch.float64)
     for points in (torch.rand(6, d_w).double(), torch.rand(*batch, 6, d_w).double()):
-        marginals = ProductMarginals(model, points)
+        marginals = Belief(model).pairs(points)
         ours = torch.stack([*marginals(X)])
         assert marginals._current_factors() is not None
         assert ours.shape == (2, *batch, 4, 6)
@@ -72,10 +72,10 @@ def test_equals_the_posterior_pair_by_pair(
 def test_a_t_batch_stays_a_product(batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     r"""BoTorch's optimisers call with `b x batch_shape x 1 x d_x`, which is no other question."""
     model, points = build(batch), torch.rand(6, 1).double()
-    marginals = ProductMarginals(model, points)
+    marginals = Belief(model).pairs(points)
     X = torch.rand(5, *batch, 1, 2, dtype=torch.float64)
     expected = torch.stack([*marginals._at_every_pair(X)])
-    monkeypatch.delattr(ProductMarginals, "_at_every_pair")
+    monkeypatch.delattr(type(marginals), "_at_every_pair")
     ours = torch.stack([*marginals(X)])
     assert ours.shape == (2, 5, *batch, 1, 6)
     torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-8)
@@ -97,7 +97,7 @@ def test_a_t_batch_stays_a_product(batch: tuple[int, ...], monkeypatch: pytest.M
 def test_other_kernels(kernel: Kernel) -> None:
     model = build(kernel=kernel)
     points, X = torch.rand(5, 1).double(), torch.rand(4, 2).double()
-    marginals = ProductMarginals(model, points)
+    marginals = Belief(model).pairs(points)
     ours = torch.stack([*marginals(X)])
     torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-7, atol=1e-8)
     torch.testing.assert_close(marginals.mean(X), ours[0])
@@ -108,7 +108,7 @@ def test_other_transforms_go_pair_by_pair() -> None:
     X = torch.rand(12, 2, generator=generator, dtype=torch.float64)
     model = SingleTaskGP(X, X.sum(-1, keepdim=True), input_transform=Warp(d=2, indices=[0, 1]))
     points = torch.rand(5, 1).double()
-    marginals = ProductMarginals(model, points)
+    marginals = Belief(model).pairs(points)
     ours = torch.stack([*marginals(X[:3, :1])])
     assert not marginals._is_product(X[:3, :1])
     torch.testing.assert_close(ours, pair_by_pair(model, X[:3, :1], points), rtol=1e-7, atol=1e-8)
@@ -117,14 +117,14 @@ def test_other_transforms_go_pair_by_pair() -> None:
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 def test_single_precision_goes_pair_by_pair() -> None:
     model = build(dtype=torch.float32)
-    marginals = ProductMarginals(model, torch.rand(5, 1))
+    marginals = Belief(model).pairs(torch.rand(5, 1))
     mean, variance = marginals(torch.rand(4, 2))
     assert mean.dtype == variance.dtype == torch.float32
     assert not marginals._is_product(torch.rand(4, 2))
 
 
 def test_gradient() -> None:
-    marginals = ProductMarginals(build(), torch.rand(4, 1).double())
+    marginals = Belief(build()).pairs(torch.rand(4, 1).double())
     X = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda X: tuple(marginals(X)), X)
     assert torch.autograd.gradcheck(marginals.mean, X)
@@ -158,7 +158,7 @@ def test_values_and_gradients_do_not_depend_on_the_chunks(
     model = build(batch)
     points = torch.rand(*batch, n_w, 2, generator=torch.Generator().manual_seed(1)).double()
     X = torch.rand(*batch, 3, 1, generator=torch.Generator().manual_seed(2)).double()
-    marginals = ProductMarginals(model, points)
+    marginals = Belief(model).pairs(points)
     sides = []
     for moments in (
         lambda X: torch.stack([*marginals(X)]),
@@ -180,7 +180,7 @@ def test_more_coordinates_than_there_is_room_for_go_pair_by_pair(
 ) -> None:
     monkeypatch.setattr(module, "_MAX_COORDINATES", 10)
     model, points, X = build(), torch.rand(6, 1).double(), torch.rand(4, 2).double()
-    marginals = ProductMarginals(model, points)
+    marginals = Belief(model).pairs(points)
     ours = torch.stack([*marginals(X)])
     assert marginals._current_factors() is None
     torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-8, atol=1e-8)
@@ -189,14 +189,14 @@ def test_more_coordinates_than_there_is_room_for_go_pair_by_pair(
 def test_follows_the_model_and_the_sign() -> None:
     model, points = build(), torch.rand(5, 1).double()
     X = torch.rand(4, 2, dtype=torch.float64)
-    marginals = ProductMarginals(model, points)
+    marginals = Belief(model).pairs(points)
     marginals(X)
     model.covar_module.lengthscale = 2.0
-    fresh = ProductMarginals(model, points)(X)
+    fresh = Belief(model).pairs(points)(X)
     torch.testing.assert_close(marginals(X).mean, fresh.mean)
     torch.testing.assert_close(pickle.loads(pickle.dumps(marginals))(X).mean, fresh.mean)
     minimise = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
-    negated = ProductMarginals(model, points, minimise)(X)
+    negated = Belief(model, minimise).pairs(points)(X)
     torch.testing.assert_close(negated.mean, -fresh.mean)
     torch.testing.assert_close(negated.variance, fresh.variance)
 
@@ -224,7 +224,7 @@ def test_the_factor_is_not_copied_for_each_decision(batch: tuple[int, ...]) -> N
     train_X = torch.rand(*batch, n, 2, dtype=torch.float64)
     model = SingleTaskGP(train_X, train_X.sin().sum(dim=-1, keepdim=True))
     points = torch.linspace(0, 1, n_w, dtype=torch.float64).unsqueeze(-1)
-    marginals = ProductMarginals(model, points)
+    marginals = Belief(model).pairs(points)
     X = torch.rand(*batch, m, 1, dtype=torch.float64)
     marginals(X)
     with LargestTensor() as largest:
@@ -244,6 +244,6 @@ def test_one_outcome_of_a_model_of_several(outcome: int, predicted: bool) -> Non
     if predicted:  # BoTorch has then transformed the inputs in place
         both.posterior(X)
     model = both.subset_output([outcome])
-    found = ProductMarginals(model, points)(decisions)
+    found = Belief(model).pairs(points)(decisions)
     expected = pair_by_pair(model, decisions, points)
     torch.testing.assert_close(torch.stack(found), expected, rtol=1e-8, atol=1e-8)

@@ -7,7 +7,7 @@ from numpy import ndarray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from botorch_risk.engine.projected_bfgs import minimize_rows
+from botorch_risk.engine import minimize_rows
 from botorch_risk.engine.projected_bfgs.arrays import Arrays
 from botorch_risk.engine.projected_bfgs.descent import Leaders, Objective
 from botorch_risk.engine.projected_bfgs.minima import RowStatus

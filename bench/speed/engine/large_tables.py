@@ -1,6 +1,6 @@
 r"""Does a fit to a table of 300 to 3,000 rows end as high as the best of eight starts?
 
-    python -m bench.speed.large_tables --tables folder --out results/large_tables.csv
+    python -m bench.speed.engine.large_tables --tables folder --out results/large_tables.csv
 
 `folder` has tables as CSV files with a header, the outcome in the last column; ten tables of test
 functions and the portfolio's back-tests come with the program. Each table is fitted by

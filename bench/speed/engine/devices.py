@@ -1,6 +1,6 @@
 r"""The same work on a GPU, on one thread of its CPU, and by BoTorch on the same GPU.
 
-    python -m bench.speed.devices [--device cuda]
+    python -m bench.speed.engine.devices [--device cuda]
 
 A decision is the `ask` of a strategy after a few rounds, its fits included: milliseconds for all
 replicates at once, and of BoTorch for as many seeds one after another. Decisions and fits are timed
@@ -30,9 +30,11 @@ from bench.speed.robust_acquisition import ways as ways_of_risk
 from bench.speed.timing import environment, interleaved
 from botorch_risk import strategies
 from botorch_risk.acquisition import gp_ucb
-from botorch_risk.engine import fit_exact_gp, gen_candidates_quasi_newton
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import read_exact_gp
+from botorch_risk.engine import (
+    MarginalLikelihoodObjective,
+    fit_exact_gp,
+    gen_candidates_quasi_newton,
+)
 from botorch_risk.engine.optim.pointwise import PointwiseEvaluator
 from botorch_risk.engine.recorded import RECORDERS, Recorded
 from botorch_risk.environments import DiscreteEnvironment
@@ -224,7 +226,7 @@ def models(R: int, device: str) -> SingleTaskGP:
 
 
 def likelihood(R: int, device: str, is_recorded: bool) -> Callable[[], Tensor]:
-    objective = MarginalLikelihoodObjective(read_exact_gp(models(R, device).train()))
+    objective = MarginalLikelihoodObjective.of(models(R, device).train())
     values = torch.full((R, objective.num_parameters), 0.3, dtype=torch.float64, device=device)
     function = partial(objective._likelihood, objective._data)
     return partial(Recorded(function) if is_recorded else function, values)

@@ -1,6 +1,6 @@
 r"""Fits of 1,000 points and more: how fast, how good, and what an evaluation costs.
 
-    python -m bench.speed.large_fits [--quick]
+    python -m bench.speed.engine.large_fits [--quick]
 
 A quarter of an hour, or two minutes.
 
@@ -27,10 +27,8 @@ from torch import Generator, Tensor
 from bench.speed import fit_quality
 from bench.speed.fit_quality import MODELS, build, fit_botorch, objective
 from bench.speed.timing import environment, interleaved
-from botorch_risk.engine import fit_exact_gp
+from botorch_risk.engine import MarginalLikelihoodObjective, fit_exact_gp
 from botorch_risk.engine.fit import fewer_points, large_matrices
-from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.fit.parameters import read_exact_gp
 from botorch_risk.engine.posterior.kernels import correlation
 from botorch_risk.steady import steady
 
@@ -176,7 +174,7 @@ def evaluations(sizes: tuple[int, ...]) -> None:
     print("|---|---|---|---|---|---|")
     for n in sizes:
         case = Case("smooth", n, 6, False, "matern", 0)
-        loss = MarginalLikelihoodObjective(read_exact_gp(build(case.model, *data(case)).train()))
+        loss = MarginalLikelihoodObjective.of(build(case.model, *data(case)).train())
         theta, rows = np.full((1, loss.num_parameters), -1.0), np.zeros(1, dtype=np.int64)
 
         def now(loss=loss, theta=theta, rows=rows) -> None:  # type: ignore[no-untyped-def]
@@ -206,7 +204,7 @@ def in_single_precision(listed: list[Case]) -> None:
         assert theta is not None
         found = []
         for dtype in (torch.float64, torch.float32):
-            loss = MarginalLikelihoodObjective(read_exact_gp(build(case.model, X, Y).to(dtype)))
+            loss = MarginalLikelihoodObjective.of(build(case.model, X, Y).to(dtype))
             found.append(loss(theta.theta.numpy(), np.zeros(1, dtype=np.int64)))
         (exact, _), (value, gradient) = found
         failed += not np.isfinite(value).all()

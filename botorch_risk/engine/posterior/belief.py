@@ -5,13 +5,15 @@ points, at all values of the environment, or at a whole grid needs only the marg
 form gives them several times faster and in bounded memory.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.additive_gp import OrthogonalAdditiveGP
 from botorch.models.model import Model, ModelList
@@ -20,8 +22,13 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.engine.posterior.bounds import Bounds
 from botorch_risk.engine.posterior.cache import PosteriorCache, transform_again
+from botorch_risk.engine.posterior.joint_moments import Joint
+from botorch_risk.engine.posterior.joint_samples import JointSampler
+from botorch_risk.engine.posterior.moments import Marginals
+from botorch_risk.engine.posterior.process import PriorProcess, Process
+from botorch_risk.engine.posterior.product import ProductMarginals
 from botorch_risk.engine.posterior.stationary_moments import (
     chunk_size,
     outcome_bound,
@@ -30,17 +37,12 @@ from botorch_risk.engine.posterior.stationary_moments import (
 )
 from botorch_risk.gradients import inputs_need_gradients, predicting_with
 from botorch_risk.points import TBatch, checked_points, joint_shape
-from botorch_risk.steady import sent
+
+# The second one calls the first, unless asked for the additive components.
+_STANDARD_POSTERIORS = (SingleTaskGP.posterior, OrthogonalAdditiveGP.posterior)
 
 
-class Marginals(NamedTuple):
-    r"""Marginal moments of the posterior, `batch_shape x m` each, in the units of the outcome."""
-
-    mean: Tensor
-    variance: Tensor
-
-
-class MarginalPredictor:
+class Belief:
     r"""Marginal posterior mean and variance, fast and differentiable in the inputs.
 
     For a `SingleTaskGP` with one output (inferred or fixed noise, any kernel and mean, input
@@ -73,7 +75,7 @@ class MarginalPredictor:
         >>> from botorch.models import SingleTaskGP
         >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
         >>> model = SingleTaskGP(train_X, (6 * train_X).sin())
-        >>> predictor = MarginalPredictor(model)
+        >>> predictor = Belief(model)
         >>> X = torch.rand(500, 1, dtype=torch.double)
         >>> mean, variance = predictor(X)
         >>> torch.allclose(mean, model.posterior(X.unsqueeze(-2)).mean.flatten())
@@ -95,6 +97,40 @@ class MarginalPredictor:
         self.posterior_transform: Any = posterior_transform
         self._cache: PosteriorCache | None = None
 
+    @staticmethod
+    def serves(model: Any, posterior_transform: PosteriorTransform | None = None) -> bool:
+        r"""Whether a model is a `SingleTaskGP` with one output and a linear outcome transform.
+
+        A subclass has to predict as `SingleTaskGP` does: one with its own `forward`, `posterior` or
+        `__call__` may compute something else. The inputs have to be constant too: the factors are
+        computed without gradients.
+        """
+        kind = type(model)
+        if not (
+            issubclass(kind, SingleTaskGP)
+            and kind.forward is SingleTaskGP.forward
+            and kind.posterior in _STANDARD_POSTERIORS
+            and kind.__call__ is SingleTaskGP.__call__
+        ):
+            return False
+        if inputs_need_gradients(model):
+            return False
+        input_transform = model._modules.get("input_transform")
+        outcome_transform = model._modules.get("outcome_transform")
+        is_linear = type(posterior_transform) in (type(None), ScalarizedPosteriorTransform)
+        return (
+            model.num_outputs == 1
+            and is_linear
+            and _is_gaussian(model.likelihood)
+            and (input_transform is None or not input_transform.is_one_to_many)
+            and (outcome_transform is None or bool(outcome_transform._is_linear))
+        )
+
+    @property
+    def closed_form(self) -> bool:
+        r"""Whether the model has a closed form now; see `serves`."""
+        return self.serves(self.model, self.posterior_transform)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": None}
 
@@ -115,7 +151,7 @@ class MarginalPredictor:
             nothing = X.sum(dim=-1)  # with the graph that the caller may ask for
             shape = joint_shape(X.shape[:-2], self.model.batch_shape)
             return Marginals(*2 * (nothing.expand(*shape, X.shape[-2]),))
-        if not has_closed_form(self.model, self.posterior_transform):
+        if not self.closed_form:
             return self._from_posterior(X)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             if self.model.training:
@@ -140,7 +176,7 @@ class MarginalPredictor:
         Args:
             X: `batch_shape x m x d`; what is refused is what both moments refuse.
         """
-        if not has_closed_form(self.model, self.posterior_transform) or 0 in X.shape[:-1]:
+        if not self.closed_form or 0 in X.shape[:-1]:
             return self(X).mean
         if self.model.training:
             self.model.eval()
@@ -230,6 +266,30 @@ class MarginalPredictor:
         model.prediction_strategy = None
         return model
 
+    def bounds(self, *others: Belief) -> Bounds:
+        r"""Confidence bounds of this belief, and of others at the same points, in one step."""
+        return Bounds([self, *others])
+
+    def pairs(self, W: Tensor) -> ProductMarginals:
+        r"""Marginal moments at all pairs (x, w_j), fast if the kernel is a product of both.
+
+        Args:
+            W: Values of the last inputs, `n_w x d_w`, or `batch_shape x n_w x d_w`.
+        """
+        return ProductMarginals(self, W)
+
+    def joint(self) -> Joint:
+        r"""Joint moments within groups of points, from factors that are computed once."""
+        return Joint.of(self)
+
+    def process(self) -> Process:
+        r"""The exact GP given its data, for covariances and further data; needs a closed form."""
+        return Process.of(PriorProcess(self.model.eval(), self, self.current_cache()))
+
+    def sampler(self) -> JointSampler:
+        r"""Joint samples that draw constant points once; see `JointSampler`."""
+        return JointSampler(self)
+
     def current_cache(self) -> PosteriorCache:
         r"""The model's present factors; only for a model with a closed form."""
         if self._cache is None or not self._cache.state.is_current():
@@ -241,40 +301,6 @@ class MarginalPredictor:
         if self._cache is None or not self._cache.state.is_current():
             return False
         return all(conversion(tensor) is tensor for tensor in self._cache.state.tensors)
-
-
-# The second one calls the first, unless asked for the additive components.
-_STANDARD_POSTERIORS = (SingleTaskGP.posterior, OrthogonalAdditiveGP.posterior)
-
-
-def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
-    r"""Whether a model is a `SingleTaskGP` with one output and a linear outcome transform.
-
-    A subclass has to predict as `SingleTaskGP` does: one with its own `forward`, `posterior` or
-    `__call__` may compute something else. The inputs have to be constant too: the factors are
-    computed without gradients.
-    """
-    kind = type(model)
-    if not (
-        issubclass(kind, SingleTaskGP)
-        and kind.forward is SingleTaskGP.forward
-        and kind.posterior in _STANDARD_POSTERIORS
-        and kind.__call__ is SingleTaskGP.__call__
-    ):
-        return False
-    if inputs_need_gradients(model):
-        return False
-    input_transform = model._modules.get("input_transform")
-    outcome_transform = model._modules.get("outcome_transform")
-    return (
-        model.num_outputs == 1
-        and (
-            posterior_transform is None or type(posterior_transform) is ScalarizedPosteriorTransform
-        )
-        and _is_gaussian(model.likelihood)
-        and (input_transform is None or not input_transform.is_one_to_many)
-        and (outcome_transform is None or bool(outcome_transform._is_linear))
-    )
 
 
 def _is_gaussian(likelihood: Any) -> bool:
@@ -289,33 +315,3 @@ def _is_gaussian(likelihood: Any) -> bool:
 
 def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
-
-
-def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) -> Tensor:
-    r"""The number of standard deviations of a bound, broadcastable to `batch_shape x m`.
-
-    Args:
-        beta: Squared width: one number, one per replicate (`batch_shape`), or one per point
-            (`batch_shape x m`).
-        mean: The values to be bounded, `batch_shape x m`.
-        batch_shape: That of the model.
-
-    Raises:
-        BotorchTensorDimensionError: If `beta` has the wrong shape.
-        ValueError: If it is a negative number; of a tensor nothing is read from its device.
-    """
-    if isinstance(beta, int | float):
-        check_nonnegative(beta=beta)
-    beta = sent(as_floating(beta, "beta"), mean.device).to(mean.dtype)
-    if beta.shape == batch_shape and beta.dim():
-        beta = beta.unsqueeze(-1)
-    broadcasts = beta.dim() in (0, len(batch_shape) + 1, mean.dim())
-    if not broadcasts or any(
-        size not in (1, full)
-        for size, full in zip(beta.shape[::-1], mean.shape[::-1], strict=False)
-    ):
-        raise BotorchTensorDimensionError(
-            "Expected `beta` to be a number, or to have shape `batch_shape` or `batch_shape x m`. "
-            f"Got {beta.shape=}, batch_shape={tuple(batch_shape)}, m={mean.shape[-1]}."
-        )
-    return beta.sqrt()

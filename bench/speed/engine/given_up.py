@@ -1,6 +1,6 @@
 r"""What giving up starts saves, and how often it loses the best end.
 
-    python -m bench.speed.given_up
+    python -m bench.speed.engine.given_up
 
 In every round of a loop each multi-start is run twice from the same starts: as it is, and with each
 start climbed to its end. Values are in standard deviations of the raw values.
@@ -18,8 +18,8 @@ from botorch_risk_bench.experiments.registry import get_experiment
 from numpy import ndarray
 
 from bench.speed.timing import environment
+from botorch_risk.engine import minimize_rows
 from botorch_risk.engine.optim import ascent
-from botorch_risk.engine.projected_bfgs import minimize_rows
 from botorch_risk.engine.projected_bfgs.minima import Minima
 
 # Problem, strategy, seeds, rounds.

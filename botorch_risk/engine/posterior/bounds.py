@@ -1,38 +1,43 @@
 r"""Confidence bounds of one or several models at the same points, in one step of the graph."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from gpytorch import settings
 from torch import Tensor
 
 from botorch_risk.engine.posterior.cache import PosteriorCache
-from botorch_risk.engine.posterior.marginals import MarginalPredictor, has_closed_form
 from botorch_risk.engine.posterior.stationary_moments import bound_and_gradient, outcome_bound
 from botorch_risk.points import checked_points, scales_columns
 
+if TYPE_CHECKING:
+    from botorch_risk.engine.posterior.belief import Belief
 
-class JointBounds:
-    r"""`mean + width * standard deviation` of several predictors, of f and its noise for example.
+
+class Bounds:
+    r"""`mean + width * standard deviation` of several beliefs, of f and its noise for example.
 
     If the models are alike (direct formulas for their kernels, the same number of data, one affine
     map back to the outcome) they are evaluated as one batch, with one node in the graph: at a few
     points a call costs as much for two models as for one, and a graph node more than its
     arithmetic. Others are evaluated one after the other.
 
-    The predictors are of models with the same inputs and batch shape.
+    The beliefs are of models with the same inputs and batch shape.
     """
 
-    def __init__(self, predictors: Sequence[MarginalPredictor]) -> None:
-        self.predictors = tuple(predictors)
+    def __init__(self, beliefs: Sequence[Belief]) -> None:
+        self.beliefs = tuple(beliefs)
         self._stacked: tuple[tuple[PosteriorCache, ...], PosteriorCache | None] = (), None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_stacked": ((), None)}
 
     def __call__(self, X: Tensor, widths: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        r"""The bound of each predictor, `batch_shape x m` each.
+        r"""The bound of each belief, `batch_shape x m` each.
 
         Args:
             X: `batch_shape x m x d`, where `batch_shape` broadcasts with the models'.
@@ -41,10 +46,10 @@ class JointBounds:
         """
         cache = self._current()
         if cache is None or 0 in X.shape[:-1]:
-            moments = [predictor(X) for predictor in self.predictors]
+            moments = [belief(X) for belief in self.beliefs]
             pairs = zip(moments, widths, strict=True)
             return tuple(mean + width * variance.sqrt() for (mean, variance), width in pairs)
-        models = [predictor.model for predictor in self.predictors]
+        models = [belief.model for belief in self.beliefs]
         X = checked_points(X, models[0])
         if len(models) == 1:  # without the dimension of models, which costs as much as the sums
             with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
@@ -66,13 +71,13 @@ class JointBounds:
     def value_and_gradient(
         self, X: Tensor, widths: Sequence[Tensor]
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
-        r"""The bound of each predictor and its gradient, without any graph.
+        r"""The bound of each belief and its gradient, without any graph.
 
         `batch_shape x m` each and `batch_shape x m x d` each; `None` if the models are not alike,
         or have an input transform other than a single `Normalize`.
         """
         cache = self._current()
-        models = [predictor.model for predictor in self.predictors]
+        models = [belief.model for belief in self.beliefs]
         transforms = [model._modules.get("input_transform") for model in models]
         alone = len(models) == 1 and scales_columns(transforms[0])
         if cache is None or not (alone or all(each is None for each in transforms)):
@@ -91,25 +96,25 @@ class JointBounds:
 
     def _current(self) -> PosteriorCache | None:
         r"""The present factors of all models; `None` if they are not alike."""
-        for predictor in self.predictors:
-            if not has_closed_form(predictor.model, predictor.posterior_transform):
+        for belief in self.beliefs:
+            if not belief.closed_form:
                 return None
-            if predictor.model.training:  # its training inputs are then not transformed
-                predictor.model.eval()
-        caches = tuple(predictor.current_cache() for predictor in self.predictors)
+            if belief.model.training:  # its training inputs are then not transformed
+                belief.model.eval()
+        caches = tuple(belief.current_cache() for belief in self.beliefs)
         known, stack = self._stacked
         if len(known) != len(caches) or any(
             now is not then for now, then in zip(caches, known, strict=True)
         ):
-            each = [_transformed(*pair) for pair in zip(caches, self.predictors, strict=True)]
+            each = [_transformed(*pair) for pair in zip(caches, self.beliefs, strict=True)]
             stack = PosteriorCache.stack(each)
             stack = each[0] if stack is not None and len(each) == 1 else stack
             self._stacked = caches, stack
         return stack
 
 
-def _transformed(cache: PosteriorCache, predictor: MarginalPredictor) -> PosteriorCache:
-    transform, units = predictor.posterior_transform, cache.units
+def _transformed(cache: PosteriorCache, belief: Belief) -> PosteriorCache:
+    transform, units = belief.posterior_transform, cache.units
     if transform is None or units is None:
         return cache
     weight = transform.weights.to(units.scale)

@@ -1,0 +1,1 @@
+r"""Benchmarks of the engine itself, which may import from its files."""
