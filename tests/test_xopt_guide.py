@@ -1,6 +1,7 @@
 r"""docs/xopt.md runs as it stands, where Xopt is installed."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ CLASSES, LOOP = re.findall(
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def found() -> Iterator[dict[str, Any]]:
     pytest.importorskip("xopt")
+    before = torch.get_default_dtype()  # which Xopt changes for the whole process
     found: dict[str, Any] = {"__name__": "guide"}
     for block in (CLASSES, LOOP):  # pydantic reads annotations: not as strings, as in this file
         exec(compile(block, "docs/xopt.md", "exec", dont_inherit=True), found)
-    return found
+    yield found
+    torch.set_default_dtype(before)
 
 
 def test_the_loop_finds_the_quiet_optimum(found: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
 from botorch_risk.environments import Environment
@@ -83,18 +82,26 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         super().__init__(model, environment, risk_measure, beta, posterior_transform, X_pending)
         self.num_samples = num_samples
 
-    value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The upper bound, `batch_shape x m`."""
+        return self._bound(X, 1)
+
+    def upper(self, X: Tensor) -> Tensor:
+        return self._bound(X, 1)
+
+    def lower(self, X: Tensor) -> Tensor:
+        return self._bound(X, -1)
 
     def mean(self, X: Tensor) -> Tensor:
         r"""The expected risk, `batch_shape x m`."""
         return self.expected_risk(X)
 
-    def _bound(self, X: Tensor, side: int) -> Tensor:
-        joint = self._joint()
+    def _bound(self, X: Tensor, sign: int) -> Tensor:
+        joint = self._conditioned.belief.joint()
 
         def of_chunk(X: Tensor) -> Tensor:
             mean, variance = self._moments(X, joint)
             deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
-            return mean + (2 * side - 1) * per_point(self.beta, X).sqrt() * deviation
+            return mean + sign * self._width(X) * deviation
 
         return self._in_chunks(X, of_chunk, self._entries_of_moments)

@@ -5,7 +5,8 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_ucb import marginals_of
+from botorch_risk.acquisition.risk_ucb import OutcomesOverW
+from botorch_risk.engine import Belief
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from tests.contracts import of_decision, of_decision_and_context, repeated_data
 
@@ -37,7 +38,8 @@ def test_moments_are_those_of_the_posterior_at_all_pairs(
 ) -> None:
     model = fit(repeated_data(batch_shape))  # type: ignore[operator]
     X = torch.rand(*batch_shape, 4, 2, dtype=torch.float64)
-    mean, variance, weights = marginals_of(model, environment, transform)(X)  # type: ignore[arg-type]
+    over_w = OutcomesOverW.of(Belief(model, transform), environment)  # type: ignore[arg-type]
+    mean, variance, weights = over_w(X)
     inputs, expected_weights = environment.expand(X)
     posterior = model.posterior(inputs.flatten(-3, -2), posterior_transform=transform)
     for found, expected in ((mean, posterior.mean), (variance, posterior.variance)):

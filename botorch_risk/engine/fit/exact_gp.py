@@ -155,7 +155,7 @@ def fit_to_data(
         model: The model, left in evaluation mode.
         X: Inputs before the model's input transform, `batch_shape x M x d`.
         targets: Outcomes in the model's units, `batch_shape x M`.
-        noise: Their fixed noise variances, likewise; without effect if the noise is inferred.
+        noise: Their fixed noise variances, `batch_shape x M`; without effect if noise is inferred.
         counted: A mask of the data that count, `batch_shape x M`; None if all do.
         make_mll: Builds the loss of these data for BoTorch, if there is no closed form.
         rougher: The factors that make a second start from the first, by hyperparameter; None for

@@ -28,7 +28,7 @@ from botorch_risk.engine.posterior.joint_moments import Joint
 from botorch_risk.engine.posterior.joint_samples import JointSampler
 from botorch_risk.engine.posterior.moments import Marginals
 from botorch_risk.engine.posterior.process import PriorProcess, Process
-from botorch_risk.engine.posterior.product import ProductMarginals
+from botorch_risk.engine.posterior.product import Pick, ProductMarginals
 from botorch_risk.engine.posterior.stationary_moments import (
     chunk_size,
     outcome_bound,
@@ -269,6 +269,26 @@ class Belief:
     def bounds(self, *others: Belief) -> Bounds:
         r"""Confidence bounds of this belief, and of others at the same points, in one step."""
         return Bounds([self, *others])
+
+    def picked(self, X: Tensor, width: Tensor, pick: Pick) -> Tensor:
+        r"""The bound `mean + width * deviation` that a rule picks in each group of points.
+
+        Differentiable in the points through the picked one alone.
+
+        Args:
+            X: `batch_shape x m x p x d`.
+            width: Broadcastable to `batch_shape x m`; below 0 for lower bounds.
+            pick: Maps bounds `batch_shape x m x p` to one per group and its index,
+                `batch_shape x m` each.
+        """
+        with torch.no_grad():
+            moments = self(X.flatten(-3, -2))
+            mean, variance = (each.unflatten(-1, X.shape[-3:-1]) for each in moments)
+            value, index = pick(mean + width.unsqueeze(-1) * variance.sqrt())
+        index = index[..., None, None].expand(*index.shape, 1, X.shape[-1])
+        chosen = X.expand(*index.shape[:-2], *X.shape[-2:]).gather(-2, index).squeeze(-2)
+        (bound,) = self.bounds()(chosen, [width])
+        return value + (bound - bound.detach())  # the two agree to rounding
 
     def pairs(self, W: Tensor) -> ProductMarginals:
         r"""Marginal moments at all pairs (x, w_j), fast if the kernel is a product of both.

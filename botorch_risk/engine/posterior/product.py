@@ -29,6 +29,8 @@ from botorch_risk.steady import moved
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.belief import Belief
 
+# Bounds of each decision to the one that counts and its index.
+Pick = Callable[[Tensor], tuple[Tensor, Tensor]]
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
 # Entries of the coordinates of all values of w, half a gigabyte; more of them go pair by pair.
@@ -159,51 +161,34 @@ class ProductMarginals:
         if factors is None:
             return self._at_every_pair(X)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            return self._moments(self._correlation(self._scaled(X, factors), factors), factors, X)
+            k_x = self._correlation(self._scaled(X, factors), factors)
+            return self._moments(k_x, factors, X.dtype)
 
-    def _moments(self, k_x: Tensor, factors: _Factors, X: Tensor) -> Marginals:
+    @classmethod
+    def _moments(cls, k_x: Tensor, factors: _Factors, dtype: torch.dtype) -> Marginals:
         # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G
-        G = self._whitened(k_x, factors)
+        G = cls._whitened(k_x, factors)
         explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
-        outcome, mean = factors.outcome, self._mean(k_x, factors)
+        outcome, mean = factors.outcome, cls._mean(k_x, factors)
         variance = torch.addcmul(outcome.prior, explained, outcome.prior, value=-1)
-        return Marginals(mean, variance.clamp_min(factors.least_variance(X.dtype)))
+        return Marginals(mean, variance.clamp_min(factors.least_variance(dtype)))
 
-    @torch.no_grad()
-    def picked_gradient(
-        self, X: Tensor, width: Tensor, pick: Callable[[Tensor], tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor] | None:
-        r"""A chosen bound `mean + width * deviation` of each decision, and its gradient.
+    def picked(self, X: Tensor, width: Tensor, pick: Pick) -> Tensor:
+        r"""The bound `mean + width * deviation` that a rule picks for each decision.
 
-        Without a graph; the gradient is found from the correlations of the moments.
+        Differentiable in the decisions through the picked pair alone.
 
         Args:
             X: `batch_shape x m x d_x`.
-            width: Broadcastable to `batch_shape x m`.
-            pick: Maps bounds `batch_shape x m x n_w` to one per row and its index,
+            width: Broadcastable to `batch_shape x m`; below 0 for lower bounds.
+            pick: Maps bounds `batch_shape x m x n_w` to one per decision and its index,
                 `batch_shape x m` each.
-
-        Returns:
-            `batch_shape x m` and `batch_shape x m x d_x`; None unless the covariance is a product
-            and decisions are only scaled.
         """
         factors = self._current_factors() if self._is_product(X) else None
         if factors is None or not factors.is_scaled:
-            return None
-        cache, outcome, width = factors.cache, factors.outcome, width.unsqueeze(-1)
-        Z = self._scaled(X, factors)
-        k_x = self._correlation(Z, factors)
-        mean, variance = self._moments(k_x, factors, X)
-        value, index = pick(torch.addcmul(mean, width, variance.sqrt()))
-        index = index.unsqueeze(-1)
-        k_w = _rows(factors.coordinates, index) @ factors.basis  # batch_shape x m x n
-        k, variance = k_x * k_w, variance.gather(-1, index)
-        # As in `bound_and_gradient`: 0 of a variance that was clamped.
-        share = (outcome.prior * width).div(variance.sqrt())
-        share.masked_fill_(variance <= factors.least_variance(X.dtype), 0.0)
-        pull = (k @ cache.factor.mT) @ cache.factor
-        sensitivity = torch.addcmul(cache.weights * outcome.scale, share, pull, value=-1).mul_(k)
-        return value, pull_back(sensitivity, Z, factors.train_X).div_(factors.lengthscale)
+            return self.belief.picked(_pairs(X, self.points), width, pick)
+        picked: Tensor = _Picked.apply(X, width.unsqueeze(-1), pick, factors)
+        return picked
 
     def explained_with(self, X: Tensor, columns: Tensor) -> tuple[Tensor, Tensor] | None:
         r"""The parts of the pairs' variances and covariances that the data explain.
@@ -332,6 +317,35 @@ class ProductMarginals:
             products=_products(coordinates),
             pairs=_places(basis),
         )
+
+
+class _Picked(torch.autograd.Function):
+    r"""A picked bound, with its gradient from the correlations of the moments."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, width: Tensor, pick: Pick, factors: _Factors) -> Tensor:
+        cache, outcome = factors.cache, factors.outcome
+        Z = (X - factors.centre) / factors.lengthscale
+        k_x = ProductMarginals._correlation(Z, factors)
+        mean, variance = ProductMarginals._moments(k_x, factors, X.dtype)
+        value, index = pick(torch.addcmul(mean, width, variance.sqrt()))
+        index = index.unsqueeze(-1)
+        k_w = _rows(factors.coordinates, index) @ factors.basis  # batch_shape x m x n
+        k, variance = k_x * k_w, variance.gather(-1, index)
+        # As in `bound_and_gradient`: 0 of a variance that was clamped.
+        share = (outcome.prior * width).div(variance.sqrt())
+        share.masked_fill_(variance <= factors.least_variance(X.dtype), 0.0)
+        pull = (k @ cache.factor.mT) @ cache.factor
+        sensitivity = torch.addcmul(cache.weights * outcome.scale, share, pull, value=-1).mul_(k)
+        gradient = pull_back(sensitivity, Z, factors.train_X).div_(factors.lengthscale)
+        ctx.save_for_backward(gradient)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        (gradient,) = ctx.saved_tensors
+        return grad.unsqueeze(-1) * gradient, None, None, None
 
 
 class _QuadraticForms(torch.autograd.Function):
