@@ -2,7 +2,6 @@ r"""Predict what one reading would say about the risks of the compared decisions
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from botorch_risk.environments.environment import inputs_at, inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
-from botorch_risk.points import as_points, check_made_inputs, input_widths, keeps_apart
+from botorch_risk.points import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
@@ -180,7 +179,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
     def _at(self, readings: Tensor) -> Tensor:
         r"""Scores of readings (x, w), `batch_shape x m`, from `batch_shape x m x d`."""
         compared: ComparedRisks = self._conditioned
-        size = _CHUNK_VALUES.rows(readings.device, compared.weights.numel())
+        size = _CHUNK_VALUES.rows(readings.device, compared.sums.weights.numel())
 
         def of_chunk(readings: Tensor) -> Tensor:
             return self._score(compared.slopes(readings))
@@ -215,23 +214,18 @@ class ComparedRisks:
         environment: The distribution of W.
         decisions: `B x P x d_x`.
         process: The process of the outcome.
-        points: All pairs of a compared decision and a value of W, `B x (P n_w)` of them.
         risk: `B x P` expected risks.
-        weights: `B x P x n_w`, their gradients in the mean.
-        explained: `B x t x P`, the columns of `points` under these weights.
-        of_product: If the kernel is one of x times one of w: the marginals over W, and `B x P x
-            n_w` covariances of each compared decision under its weights with each value of W at
-            the same decision.
+        sums: The outcomes of each decision over W under weights `B x P x n_w`, which are the
+            gradients of its risk in the mean.
+        pairs: The outcomes at all (x, w_j), if the w_j are those of every decision.
     """
 
     environment: Any
     decisions: Tensor
     process: Process
-    points: Process.Points
     risk: Tensor
-    weights: Tensor
-    explained: Tensor
-    of_product: tuple[Any, Tensor] | None
+    sums: Any
+    pairs: Any
 
     @classmethod
     @torch.no_grad()
@@ -245,7 +239,6 @@ class ComparedRisks:
     ) -> ComparedRisks:
         belief = Belief(model)
         process = belief.process()
-        prior = process.prior
         if process.noise_of_a_reading(X.new_zeros(1, 0)) is None:
             raise UnsupportedError(
                 "Expected a likelihood with one noise, or a fixed one. "
@@ -254,7 +247,7 @@ class ComparedRisks:
         inputs, probabilities = environment.expand(X)
         grid = inputs.shape[-3:-1]
         inputs = inputs.expand(*model.batch_shape, *inputs.shape[-3:])
-        points = process.at(inputs.reshape(prior.num_replicates, -1, inputs.shape[-1]))
+        points = process.at(inputs.reshape(process.num_replicates, -1, inputs.shape[-1]))
         risk, weights = expected_risk(
             risk_measure,
             points.mean.unflatten(-1, grid),
@@ -263,21 +256,21 @@ class ComparedRisks:
             lambda: process.covariance_within(points, grid[1]),
             num_samples,
         )
-        explained = (points.whitened.unflatten(-1, grid) * weights.unsqueeze(1)).sum(dim=-1)
-        of_product = None
-        if _is_product(prior, environment):
-            of_w: Any = environment
-            W = points.prior.inputs.expand(*points.mean.shape, -1).unflatten(-2, grid)[:, 0]
-            W = W[..., -of_w.points.shape[-1] :]
-            scaled = weights * points.prior.scale.unflatten(-1, grid)
-            of_product = belief.pairs(of_w.points), scaled @ prior.correlation(W, W)
-        decisions = X.expand(prior.num_replicates, *X.shape[-2:])
-        return cls(environment, decisions, process, points, risk, weights, explained, of_product)
+        of_w: Any = environment.points if environment.independent else None
+        return cls(
+            environment,
+            X.expand(process.num_replicates, *X.shape[-2:]),
+            process,
+            risk,
+            process.weighted_sums(points, weights),
+            None if of_w is None else belief.pairs(of_w),
+        )
 
     def num_decisions_at_once(self, X: Tensor) -> int:
         r"""The number of decisions whose readings over W are held at once."""
-        each = self.weights.numel() if self.of_product is None else self.weights[:, :, 0].numel()
-        return _CHUNK_VALUES.rows(X.device, each * self.weights.shape[-1])
+        B, P, n_w = self.sums.weights.shape
+        is_product = self.pairs is not None and self.pairs.is_product
+        return _CHUNK_VALUES.rows(X.device, B * P * n_w * (1 if is_product else n_w))
 
     def slopes(self, readings: Tensor) -> Tensor:
         r"""The move of each expected risk per standard deviation of a reading.
@@ -285,25 +278,24 @@ class ComparedRisks:
         `B x m x P`, of readings `B x m x d`.
         """
         at = self.process.at(readings)
-        moved = self._prior_covariance(at) - at.whitened.mT @ self.explained
-        return moved / self._deviation(at.variance, readings).unsqueeze(-1)
+        return self.sums.covariance(at) / self._deviation(at.variance, readings).unsqueeze(-1)
 
     def slopes_over_w(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Slopes of the readings at each value of W, `B x m x n_w x P`, and the weights of W."""
         inputs, of_w = self.environment.expand(X)
-        if self.of_product is not None:
-            slopes = self._slopes_of_product(X, inputs[..., 0, :], *self.of_product)
-            if slopes is not None:
-                return slopes, of_w
-        readings = inputs.flatten(-3, -2)
-        return self.slopes(readings).unflatten(-2, inputs.shape[-3:-1]), of_w
+        known = None if self.pairs is None else self.pairs.moments_with(self.sums, X)
+        if known is None:
+            readings = inputs.flatten(-3, -2)
+            return self.slopes(readings).unflatten(-2, inputs.shape[-3:-1]), of_w
+        covariance, scale, variance = known
+        deviation = self._deviation(variance, inputs[..., 0, :])
+        return covariance * (scale.unsqueeze(-1) / deviation).unsqueeze(-1), of_w
 
     @cached_property
     def variance(self) -> Tensor:
         r"""The variance of each risk, `B x P`, exact if it is linear in the outcomes: `q' C q`."""
-        covariance = self.process.covariance_within(self.points, self.weights.shape[-1])
-        along = (self.weights.unsqueeze(-2) @ covariance).squeeze(-2)
-        return (along * self.weights).sum(dim=-1).clamp_min(0.0)
+        variance: Tensor = self.sums.variance()
+        return variance
 
     @cached_property
     def covariance(self) -> Tensor:
@@ -313,56 +305,14 @@ class ComparedRisks:
         """
         slopes, _ = self.slopes_over_w(self.decisions)
         inputs = self.environment.expand(self.decisions)[0].flatten(-3, -2)
-        deviation = self._deviation(self.points.variance, inputs).unflatten(-1, slopes.shape[1:3])
-        moved = (self.weights * deviation).unsqueeze(-1) * slopes
+        variance = self.sums.points.variance
+        deviation = self._deviation(variance, inputs).unflatten(-1, slopes.shape[1:3])
+        moved = (self.sums.weights * deviation).unsqueeze(-1) * slopes
         covariance = moved.sum(dim=-2)
         return (covariance + covariance.mT) / 2
-
-    def _prior_covariance(self, at: Process.Points) -> Tensor:
-        r"""Prior covariances of readings with the compared decisions, `B x m x P`."""
-        prior = self.process.prior.covariance(at.prior, self.points.prior)
-        prior = prior.unflatten(-1, self.weights.shape[-2:])
-        return torch.einsum("bmpw,bpw->bmp", prior, self.weights)
-
-    def _slopes_of_product(
-        self, X: Tensor, at_one_w: Tensor, marginals: Any, correlations: Tensor
-    ) -> Tensor | None:
-        r"""Slopes at all values of W, if the covariance is one of x times one of w."""
-        process, parts = self.process.prior, (X, self.explained)
-        batch_shape = process.model.batch_shape
-        found = marginals.explained_with(*(p.reshape(*batch_shape, *p.shape[-2:]) for p in parts))
-        if found is None:
-            return None
-        explained, covariance = (
-            each.reshape(*X.shape[:2], *each.shape[len(batch_shape) + 1 :]) for each in found
-        )
-        prior = process.points(at_one_w)  # x is scaled by itself
-        # The decisions alone, in the space of the kernel; each compared one is there for each w.
-        d_w, n_w = self.environment.points.shape[-1], self.weights.shape[-1]
-        first, second = (
-            each.inputs.expand(*each.mean.shape, -1)[..., :-d_w]
-            for each in (prior, self.points.prior)
-        )
-        of_x = process.correlation(first, second[:, ::n_w])  # B x m x P
-        moved = of_x.unsqueeze(-2) * correlations.mT.unsqueeze(-3) - covariance
-        variance = prior.variance.unsqueeze(-1) * (1 - explained).clamp_min(0.0)
-        deviation = self._deviation(variance, at_one_w)
-        return moved * (prior.scale.unsqueeze(-1) / deviation).unsqueeze(-1)
 
     def _deviation(self, variance: Tensor, readings: Tensor) -> Tensor:
         r"""The standard deviation of a reading."""
         noise: Any = self.process.noise_of_a_reading(readings)
         noise = noise.reshape(*noise.shape, *[1] * (variance.dim() - noise.dim()))
         return (variance + noise).clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
-
-
-def _is_product(prior: Any, environment: Any) -> bool:
-    r"""Whether the covariance is a product of one of decisions and one of values of W."""
-    kernel = prior.cache.kernel
-    transform = prior.model._modules.get("input_transform")
-    return (
-        environment.independent
-        and kernel is not None
-        and kernel.nu == math.inf
-        and keeps_apart(transform, environment.points.shape[-1])
-    )

@@ -97,11 +97,11 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         return self.expected_risk(X)
 
     def _bound(self, X: Tensor, sign: int) -> Tensor:
-        joint = self._conditioned.belief.joint()
+        joint = self._conditioned.joint()
 
         def of_chunk(X: Tensor) -> Tensor:
             mean, variance = self._moments(X, joint)
             deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
             return mean + sign * self._width(X) * deviation
 
-        return self._in_chunks(X, of_chunk, self._entries_of_moments)
+        return self._conditioned.in_chunks(X, of_chunk, self._entries_of_moments)

@@ -2,40 +2,31 @@ r"""Confidence bounds of a risk measure of the environment: one class for many p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, get_args
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import moments_of_risk
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
+from botorch_risk.acquisition.outcomes_over_w import OutcomesOverW
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     per_point,
     register_weights,
 )
-from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_of_readings
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
-from botorch_risk.points import TBatch, as_points, check_made_inputs, input_widths, joint_shape
+from botorch_risk.points import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
 from botorch_risk.risk.measures import Optimism
-from botorch_risk.steady import moved
-
-# Bounds and weights of each decision to the one that counts and its index.
-Pick = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-# Values of the environment, all candidates counted, whose marginals are held at once.
-_CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
 
 
 class PointwiseBounds(NamedTuple):
@@ -139,7 +130,6 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         register_weights(self, model, beta=beta)
         self.optimism = optimism
         self.has_kinks = risk_measure.has_kinks
-        self._widths = input_widths(model)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
         self.posterior_transform = posterior_transform
@@ -154,27 +144,29 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         model = self.model
         if X_pending is not None:
             inputs = inputs_of_readings(self.environment, X_pending)
-            check_made_inputs(self._widths, inputs.shape[-1])
+            check_made_inputs(input_widths(model), inputs.shape[-1])
             model = condition_on_mean(model, inputs)
         return OutcomesOverW.of(Belief(model, self.posterior_transform), self.environment)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
         if self.optimism == "of_values":
-            return self._in_chunks(X, self._risk_of_upper)
+            return self._conditioned.in_chunks(X, self._risk_of_upper)
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:
         r"""Upper bound of the risk at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
-        return self._in_chunks(X, partial(self._bound, side=1))
+        return self._conditioned.in_chunks(X, partial(self._bound, side=1))
 
     def lower(self, X: Tensor) -> Tensor:
         r"""Lower bound of the risk, `batch_shape x m`, for reporting with confidence."""
-        return self._in_chunks(X, partial(self._bound, side=0))
+        return self._conditioned.in_chunks(X, partial(self._bound, side=0))
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Risk of the posterior mean, `batch_shape x m`."""
-        return self._in_chunks(X, lambda X: self.risk_measure(*self._conditioned.mean(X)))
+        return self._conditioned.in_chunks(
+            X, lambda X: self.risk_measure(*self._conditioned.mean(X))
+        )
 
     def pointwise_bounds(self, X: Tensor) -> PointwiseBounds:
         r"""Bounds of the outcome itself at each (x, w_j), in the order of `environment.expand(X)`.
@@ -219,13 +211,13 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Raises:
             UnsupportedError: If the posterior is not Gaussian and the measure needs samples.
         """
-        joint = self._conditioned.belief.joint()
+        joint = self._conditioned.joint()
 
         def of_chunk(X: Tensor) -> Tensor:
             known = self.risk_measure.expected(*self._conditioned(X))
             return self._moments(X, joint)[0] if known is None else known
 
-        return self._in_chunks(X, of_chunk, self._entries_of_moments)
+        return self._conditioned.in_chunks(X, of_chunk, self._entries_of_moments)
 
     def _moments(self, X: Tensor, joint: Any) -> tuple[Tensor, Tensor]:
         r"""Mean and variance of the risk, `batch_shape x m` each."""
@@ -237,93 +229,6 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     def _entries_of_moments(self, n_w: int) -> int:
         return n_w * max(n_w, self.num_samples)
 
-    def _in_chunks(
-        self,
-        X: Tensor,
-        of_chunk: Callable[[Tensor], Tensor],
-        entries_of: Callable[[int], int] = lambda n_w: n_w,
-    ) -> Tensor:
-        r"""Evaluate decisions in chunks to bound memory.
-
-        `entries_of` gives the number of entries per decision with `n_w` values of W.
-        """
-        X = as_points(X, self.model)
-        of_environment, n_w = self._sizes(X)
-        t_batch = TBatch.of(X, joint_shape(self.model.batch_shape, of_environment))
-        entries = _CHUNK_VALUES.entries(X.device)
-        size = entries // (entries_of(n_w) * t_batch.shape[t_batch.dims :].numel())
-        X = t_batch.fold(X)
-        if X.shape[-2] > size:
-            return t_batch.unfold(evaluate_in_chunks(of_chunk, X, max(1, size)))
-        return t_batch.unfold(of_chunk(X))
-
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
-        self._sizes(as_points(X, self.model))
-
-    def _sizes(self, X: Tensor) -> tuple[torch.Size, int]:
-        r"""Batch shape and number of the points of the environment, for checked decisions."""
-        if X.dim() < 2 or X.shape[-1] == 0:
-            raise BotorchTensorDimensionError(
-                "Expected decisions `batch_shape x m x d_x` with at least one column. "
-                f"Got {X.shape=}."
-            )
-        if self.environment.independent:  # of any decision, so that none has to be expanded
-            points: Any = self.environment.points
-            check_made_inputs(self._widths, X.shape[-1] + points.shape[-1])
-            return points.shape[:-2], points.shape[-2]
-        inputs, _ = self.environment.expand(X.detach().reshape(-1, X.shape[-1])[:1])
-        check_made_inputs(self._widths, inputs.shape[-1])
-        return inputs.shape[:-3], inputs.shape[-2]
-
-
-@dataclass(frozen=True)
-class OutcomesOverW:
-    r"""Maps decisions to the moments of the outcome over the environment, and its weights.
-
-    Attributes:
-        belief: Of a model with one output.
-        environment: The distribution of w, or of a perturbation of the decision.
-        pairs: The moments at all (x, w_j), if the w_j are those of every decision.
-    """
-
-    belief: Belief
-    environment: Environment
-    pairs: Any
-
-    @classmethod
-    def of(cls, belief: Belief, environment: Environment) -> OutcomesOverW:
-        points: Any = environment.points if environment.independent else None
-        return cls(belief, environment, None if points is None else belief.pairs(points))
-
-    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Mean and variance, `batch_shape x m x n_w` each, and the weights, of `... x m x d_x`."""
-        if self.pairs is not None:
-            return (*self.pairs(X), self._weights(X))
-        inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
-        moments = self.belief(inputs.flatten(-3, -2))
-        mean, variance = (moment.unflatten(-1, inputs.shape[-3:-1]) for moment in moments)
-        return mean, variance, weights
-
-    def mean(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The mean alone, and the weights."""
-        if self.pairs is not None:
-            return self.pairs.mean(X), self._weights(X)
-        inputs, weights = self.environment.expand(X)
-        mean = self.belief.mean(inputs.flatten(-3, -2))
-        return mean.unflatten(-1, inputs.shape[-3:-1]), weights
-
-    def picked(self, X: Tensor, width: Tensor, pick: Pick) -> Tensor:
-        r"""The bound `mean + width * deviation` that `pick` chooses for each decision.
-
-        `batch_shape x m`. Only the chosen value gets a gradient: whole decisions of V-UCB take 1.2
-        to 1.3 times as long without (R = 1 and 32, n_w = 16 to 512, on one thread).
-        """
-        if self.pairs is not None:
-            return self.pairs.picked(X, width, lambda values: pick(values, self._weights(X)))
-        inputs, weights = self.environment.expand(X)
-        return self.belief.picked(inputs, width, lambda values: pick(values, weights))
-
-    def _weights(self, X: Tensor) -> Tensor:
-        weights: Any = self.environment.weights
-        return moved(weights, X).unsqueeze(-2)
+        self._conditioned.sizes(as_points(X, self.model))

@@ -5,7 +5,7 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_ucb import OutcomesOverW
+from botorch_risk.acquisition.outcomes_over_w import OutcomesOverW
 from botorch_risk.engine import Belief
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from tests.contracts import of_decision, of_decision_and_context, repeated_data

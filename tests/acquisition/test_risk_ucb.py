@@ -16,7 +16,7 @@ from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle, risk_ucb
+from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle, outcomes_over_w
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
@@ -152,7 +152,7 @@ def test_chunks_change_nothing(measure: RiskMeasure, monkeypatch: pytest.MonkeyP
     X = torch.rand(2, 7, 1, dtype=torch.float64, requires_grad=True)
     whole = acqf.evaluate(X)
     (gradient,) = torch.autograd.grad(whole.sum(), X)
-    monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=50))
+    monkeypatch.setattr(outcomes_over_w, "_CHUNK_VALUES", ChunkSize(cpu=50))
     pieces = acqf.evaluate(X)
     torch.testing.assert_close(pieces, whole, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(
@@ -174,7 +174,7 @@ def test_botorch_and_our_optimiser_see_the_same_values(
     t_batch = X.movedim(-2, 0).unsqueeze(-2).requires_grad_()
     expected = acqf.evaluate(X)
     for limit in (2**18, 50):
-        monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=limit))
+        monkeypatch.setattr(outcomes_over_w, "_CHUNK_VALUES", ChunkSize(cpu=limit))
         torch.testing.assert_close(acqf(t_batch).movedim(0, -1), expected)
         first = X[(0,) * len(batch)]  # points that all replicates share
         each = acqf.evaluate(first.expand(*batch, *first.shape))
@@ -340,12 +340,12 @@ def test_the_gradient_is_of_the_value_that_is_picked(
             torch.testing.assert_close(bound(Z), values)
             torch.testing.assert_close(gradient, expected, rtol=1e-6, atol=1e-8)
             with monkeypatch.context() as context:
-                context.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=30))
+                context.setattr(outcomes_over_w, "_CHUNK_VALUES", ChunkSize(cpu=30))
                 (in_chunks,) = torch.autograd.grad(bound(Z).sum(), Z)
             torch.testing.assert_close(in_chunks, gradient)
         for entries in (10_000, 30):
             with monkeypatch.context() as context:
-                context.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=entries))
+                context.setattr(outcomes_over_w, "_CHUNK_VALUES", ChunkSize(cpu=entries))
                 values, gradient = acqf.value_and_gradient(decisions)
             Z = decisions.clone().requires_grad_()
             (expected,) = torch.autograd.grad(acqf.evaluate(Z).sum(), Z)

@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from botorch_risk.engine.posterior.cache import PosteriorCache
 from botorch_risk.engine.posterior.kernels import StationaryKernel
+from botorch_risk.engine.posterior.weighted_sums import WeightedSums
 
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.belief import Belief
@@ -252,6 +253,10 @@ class Process:
         scale = scale.unflatten(-1, (-1, size))
         explained = points.whitened.unflatten(-1, (-1, size)).movedim(-2, -3)  # B x m x t x p
         return correlation * scale.unsqueeze(-1) * scale.unsqueeze(-2) - explained.mT @ explained
+
+    def weighted_sums(self, points: Process.Points, weights: Tensor) -> WeightedSums:
+        r"""The sums of the outcome over groups of points under weights `B x P x p`."""
+        return WeightedSums.of(self, points, weights)
 
     def noise_of_a_reading(self, X: Tensor) -> Tensor | None:
         r"""The noise variance of a reading at points `B x m x d`, `B x m`; None if unknown."""

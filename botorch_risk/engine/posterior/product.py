@@ -28,6 +28,7 @@ from botorch_risk.steady import moved
 
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.belief import Belief
+    from botorch_risk.engine.posterior.weighted_sums import WeightedSums
 
 # Bounds of each decision to the one that counts and its index.
 Pick = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -121,9 +122,10 @@ class ProductMarginals:
     def __init__(self, belief: Belief, points: Tensor) -> None:
         self.belief, self.points = belief, points
         self._built: tuple[PosteriorCache, _Factors | None] | None = None
+        self._sums: tuple[WeightedSums, Tensor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_built": None}
+        return {**self.__dict__, "_built": None, "_sums": None}
 
     def __call__(self, X: Tensor) -> Marginals:
         r"""Marginal moments at each pair, `batch_shape x m x n_w` each.
@@ -190,22 +192,62 @@ class ProductMarginals:
         picked: Tensor = _Picked.apply(X, width.unsqueeze(-1), pick, factors)
         return picked
 
-    def explained_with(self, X: Tensor, columns: Tensor) -> tuple[Tensor, Tensor] | None:
-        r"""The parts of the pairs' variances and covariances that the data explain.
+    def moments_with(self, sums: WeightedSums, X: Tensor) -> tuple[Tensor, ...] | None:
+        r"""Covariances of the outcomes at all (x, w_j) with sums over the same w_j, and variances.
 
-        Both in units of the prior variance, differentiable in the decisions.
+        Differentiable in the decisions.
 
         Args:
-            X: `batch_shape x m x d_x`, in the batch shape of the model.
-            columns: `batch_shape x n x P`, the whitened correlations of other points.
+            sums: Of groups of one decision under all `w_j`.
+            X: `B x m x d_x`.
 
         Returns:
-            `batch_shape x m x n_w` and `batch_shape x m x n_w x P`; None unless the covariance is
-            a product.
+            Covariances `B x m x n_w x P` over the scale of the outcome at each decision, the
+            scales `B x m`, and variances `B x m x n_w`; None unless the covariance is a product.
         """
-        factors = self._current_factors() if self._is_product(X) else None
+        prior, batch_shape = sums.process.prior, self.belief.model.batch_shape
+        decisions, columns = (
+            part.reshape(*batch_shape, *part.shape[-2:]) for part in (X, sums.explained)
+        )
+        factors = self._current_factors() if self._is_product(decisions) else None
         if factors is None:
             return None
+        explained, covariance = (
+            each.reshape(*X.shape[:2], *each.shape[len(batch_shape) + 1 :])
+            for each in self._explained_with(decisions, columns, factors)
+        )
+        # Any w will do for the decisions: x is scaled by itself, and a squared exponential of x and
+        # w is that of x times that of w.
+        d_w, n_w = self.points.shape[-1], self.points.shape[-2]
+        W = moved(self.points, X)[..., :1, :].expand(*X.shape[:-1], d_w)
+        at, of_sums = prior.points(torch.cat([X, W], dim=-1)), sums.points.prior
+        first, second = (
+            each.inputs.expand(*each.scale.shape, -1)[..., :-d_w] for each in (at, of_sums)
+        )
+        of_x = prior.correlation(first, second[:, ::n_w])  # B x m x P
+        of_w = self._of_sums(sums).mT.unsqueeze(-3)
+        variance = at.variance.unsqueeze(-1) * (1 - explained).clamp_min(0.0)
+        return of_x.unsqueeze(-2) * of_w - covariance, at.scale, variance
+
+    def _of_sums(self, sums: WeightedSums) -> Tensor:
+        r"""`B x P x n_w` covariances of the sums with each w at their own decision."""
+        if self._sums is None or self._sums[0] is not sums:
+            prior, grid = sums.points.prior, sums.weights.shape[-2:]
+            W = prior.inputs.expand(*prior.scale.shape, -1).unflatten(-2, grid)[:, 0]
+            W = W[..., -self.points.shape[-1] :]
+            scaled = sums.weights * prior.scale.unflatten(-1, grid)
+            with torch.no_grad():
+                self._sums = sums, scaled @ sums.process.prior.correlation(W, W)
+        return self._sums[1]
+
+    def _explained_with(
+        self, X: Tensor, columns: Tensor, factors: _Factors
+    ) -> tuple[Tensor, Tensor]:
+        r"""The parts of variances and covariances that the data explain, per prior variance.
+
+        `batch_shape x m x n_w` and `batch_shape x m x n_w x P`, of `batch_shape x m x d_x`
+        decisions and whitened correlations `batch_shape x n x P`.
+        """
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             k_x = self._correlation(self._scaled(X, factors), factors)
             G = self._whitened(k_x, factors)
@@ -236,6 +278,14 @@ class ProductMarginals:
         spread = k_x.mT.unsqueeze(-1) * factors.basis.mT.unsqueeze(-2)
         G = factors.cache.factor @ spread.flatten(-2)  # batch_shape x n x (m r)
         return G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)
+
+    @property
+    def is_product(self) -> bool:
+        r"""Whether the kernel is one of x times one of w."""
+        kernel = self.belief.current_cache().kernel
+        transform = getattr(self.belief.model, "input_transform", None)
+        is_smooth = kernel is not None and kernel.nu == math.inf
+        return is_smooth and keeps_apart(transform, self.points.shape[-1])
 
     def _is_product(self, X: Tensor) -> bool:
         model = self.belief.model
