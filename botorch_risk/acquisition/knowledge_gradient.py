@@ -3,9 +3,10 @@ r"""The knowledge gradient of a risk: how much one reading improves the recommen
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition.compared_risks import ComparedRisks, RiskLookahead
+from botorch_risk.acquisition.compared_risks import ComparedRisks
 from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standard_improvement
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
+from botorch_risk.acquisition.risk_lookahead import RiskLookahead
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_even
 from botorch_risk.points import as_points, checked_points

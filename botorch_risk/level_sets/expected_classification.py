@@ -6,9 +6,10 @@ from botorch.models.model import Model
 from botorch.utils.probability.utils import ndtr
 from torch import Tensor
 
-from botorch_risk.acquisition.compared_risks import ComparedRisks, RiskLookahead
+from botorch_risk.acquisition.compared_risks import ComparedRisks
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import as_finite, register_weights
+from botorch_risk.acquisition.risk_lookahead import RiskLookahead
 from botorch_risk.arguments import check_nonnegative
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
