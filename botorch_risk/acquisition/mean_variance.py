@@ -19,7 +19,6 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     checked_pending,
-    differentiated,
     keep_unregistered,
     per_point,
     register_weights,
@@ -138,21 +137,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         signs = (1.0, -1.0) if optimistic else (-1.0, 1.0)
         return [sign * per_point(beta, X).sqrt() for sign, beta in zip(signs, betas, strict=False)]
 
-    def _bound_and_gradient(self, X: Tensor, optimistic: bool) -> tuple[Tensor, Tensor]:
-        r"""The bound and its gradient, in closed form where both processes have one."""
-        model, bounds = self._conditioned
-        found = None
-        if self.noise_beta is not None and X.shape[:-2] == model.batch_shape and X.shape[-2] > 0:
-            found = bounds.value_and_gradient(X, self._widths(X, optimistic))
-        if found is None:
-            return differentiated(self.upper if optimistic else self.lower, X)
-        (f, on_link_scale), (slope_of_f, slope_on_link_scale) = found
-        noise = model.noise.on_outcome_scale(on_link_scale)
-        aversion = per_point(self.risk_aversion, X)
-        weight = aversion * model.noise.slope_on_outcome_scale(noise)
-        gradient = torch.addcmul(slope_of_f, weight.unsqueeze(-1), slope_on_link_scale, value=-1)
-        return torch.addcmul(f, aversion, noise, value=-1), gradient
-
     def _bound(self, X: Tensor, optimistic: bool) -> Tensor:
         X = as_points(X, self.model)
         model, bounds = self._conditioned
@@ -198,9 +182,6 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
         r"""Optimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.upper(X)
 
-    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        return self._bound_and_gradient(X, optimistic=True)
-
 
 @construct_from_own_arguments
 class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
@@ -225,9 +206,6 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Pessimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.lower(X)
-
-    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        return self._bound_and_gradient(X, optimistic=False)
 
 
 def require_mean_variance_gp(model: Model) -> None:

@@ -151,10 +151,6 @@ class LearntNoise(NoiseProcess):
         variance: Tensor = self.link.inverse(values)
         return variance
 
-    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:
-        slope: Tensor = self.link.inverse_slope(variances)
-        return slope
-
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         return self._quantiles(*self.marginals(X), beta)
 

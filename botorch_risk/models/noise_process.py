@@ -75,10 +75,6 @@ class NoiseProcess(Module, ABC):
         r"""Variances from values of `model`, on the scale of the link."""
 
     @abstractmethod
-    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:
-        r"""The derivative of `on_outcome_scale`, from the variances that it returns."""
-
-    @abstractmethod
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of the variance, `batch_shape x m` each (Eqs. 14, 15)."""
 
@@ -224,9 +220,6 @@ class KnownNoise(NoiseProcess):
 
     def on_outcome_scale(self, values: Tensor) -> Tensor:
         return values
-
-    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:
-        return torch.ones_like(variances)
 
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         variance = self.expected(X)

@@ -43,10 +43,6 @@ class VarianceLink(ABC):
         r"""Maps the scale of the process to the variance."""
 
     @abstractmethod
-    def inverse_slope(self, variances: Tensor) -> Tensor:
-        r"""The derivative of `inverse`, from the variances that it returns."""
-
-    @abstractmethod
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""The expected variance from the moments of the process."""
 
@@ -85,9 +81,6 @@ class IdentityLink(VarianceLink):
 
     def inverse(self, values: Tensor) -> Tensor:
         return values
-
-    def inverse_slope(self, variances: Tensor) -> Tensor:
-        return torch.ones_like(variances)
 
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         return mean
@@ -164,9 +157,6 @@ class LogLink(VarianceLink):
 
     def inverse(self, values: Tensor) -> Tensor:
         return values.exp()
-
-    def inverse_slope(self, variances: Tensor) -> Tensor:
-        return variances
 
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         return norm_to_lognorm_mean(mean, variance)

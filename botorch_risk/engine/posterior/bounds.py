@@ -11,8 +11,8 @@ from gpytorch import settings
 from torch import Tensor
 
 from botorch_risk.engine.posterior.cache import PosteriorCache
-from botorch_risk.engine.posterior.stationary_moments import bound_and_gradient, outcome_bound
-from botorch_risk.points import checked_points, scales_columns
+from botorch_risk.engine.posterior.stationary_moments import outcome_bound
+from botorch_risk.points import checked_points
 
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.belief import Belief
@@ -67,32 +67,6 @@ class Bounds:
             floor = settings.min_variance.value(X.dtype)
             width = torch.stack([each.expand(*batch_shape, 1) for each in widths])
             return outcome_bound(inputs, cache, floor, width).unbind(model_dim + 1)
-
-    def value_and_gradient(
-        self, X: Tensor, widths: Sequence[Tensor]
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
-        r"""The bound of each belief and its gradient, without any graph.
-
-        `batch_shape x m` each and `batch_shape x m x d` each; `None` if the models are not alike,
-        or have an input transform other than a single `Normalize`.
-        """
-        cache = self._current()
-        models = [belief.model for belief in self.beliefs]
-        transforms = [model._modules.get("input_transform") for model in models]
-        alone = len(models) == 1 and scales_columns(transforms[0])
-        if cache is None or not (alone or all(each is None for each in transforms)):
-            return None
-        X = checked_points(X.detach(), models[0])
-        floor = settings.min_variance.value(X.dtype)
-        if len(models) == 1:
-            inputs = models[0].transform_inputs(X)
-            bound, gradient = bound_and_gradient(inputs, cache, floor, widths[0])
-            if alone:  # the chain rule for (X - offset) / coefficient
-                gradient = gradient / transforms[0].coefficient.to(gradient)
-            return (bound,), (gradient,)
-        width = torch.stack([each.expand(*X.shape[:-2], 1) for each in widths])
-        bounds, gradients = bound_and_gradient(X.unsqueeze(0), cache, floor, width)
-        return bounds.unbind(0), gradients.unbind(0)
 
     def _current(self) -> PosteriorCache | None:
         r"""The present factors of all models; `None` if they are not alike."""

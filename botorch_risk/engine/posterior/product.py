@@ -382,7 +382,7 @@ class _Picked(torch.autograd.Function):
         index = index.unsqueeze(-1)
         k_w = _rows(factors.coordinates, index) @ factors.basis  # batch_shape x m x n
         k, variance = k_x * k_w, variance.gather(-1, index)
-        # As in `bound_and_gradient`: 0 of a variance that was clamped.
+        # 0 of a variance that was clamped, as autograd has it.
         share = (outcome.prior * width).div(variance.sqrt())
         share.masked_fill_(variance <= factors.least_variance(X.dtype), 0.0)
         pull = (k @ cache.factor.mT) @ cache.factor

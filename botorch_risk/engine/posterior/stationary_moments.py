@@ -108,15 +108,6 @@ def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor 
     return bound
 
 
-def bound_and_gradient(
-    X: Tensor, cache: PosteriorCache, floor: float, width: Tensor
-) -> tuple[Tensor, Tensor]:
-    r"""`outcome_bound`, and its gradient `... x m x d` in the points, without a graph."""
-    t_batch, bound, gradient = _bound(X, cache, floor, width, grad=True)
-    assert gradient is not None  # for the type checker
-    return t_batch.unfold(bound), t_batch.unfold(gradient, points_dim=-2)
-
-
 class _OutcomeBound(torch.autograd.Function):
     r"""A bound and its gradient, computed here since each step of the sum would be its own node."""
 

@@ -220,32 +220,6 @@ def test_no_points_and_wrong_columns() -> None:
         bounds(torch.rand(2, 5, 3).double(), widths)
 
 
-@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
-@pytest.mark.parametrize("count", [1, 2])
-def test_values_and_gradients_without_a_graph(shape: tuple[int, ...], count: int) -> None:
-    several = predictors("matern and rbf", torch.Size(shape))[:count]
-    bounds, X = Bounds(several), torch.rand(*shape, 5, 2, dtype=torch.double)
-    widths = [torch.tensor(2.0), torch.tensor(-1.0)][:count]
-    widths = [width.double() for width in widths]
-    found = bounds.value_and_gradient(X.requires_grad_(), widths)
-    assert found is not None
-    values, gradients = found
-    assert not any(each.requires_grad for each in (*values, *gradients))
-    expected = bounds(X, widths)
-    for value, gradient, each in zip(values, gradients, expected, strict=True):
-        torch.testing.assert_close(value, each)
-        torch.testing.assert_close(gradient, slope(each, X))
-
-
-def test_gradients_need_formulas_and_inputs_as_they_are() -> None:
-    X, widths = torch.rand(5, 2, dtype=torch.double), [torch.ones(1).double()] * 2
-    for options in ({"kernels": "one without formulas"}, {"kernels": "matern and rbf"}):
-        several = predictors(shape=torch.Size(), transform=True, **options)
-        assert Bounds(several).value_and_gradient(X, widths) is None
-    alone = predictors("one without formulas", torch.Size())
-    assert Bounds(alone).value_and_gradient(X, widths) is None
-
-
 def test_an_exponential_kernel_in_a_list_keeps_its_digits_close_to_data() -> None:
     r"""It falls linearly from distance 0, where squared distances by a product are rounding."""
     X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
