@@ -237,17 +237,3 @@ def test_bounds_hold_for_the_truth() -> None:
     truth = (f - rho.square()).squeeze(-1)
     inside = (acqf.lower(X) <= truth) & (truth <= acqf.upper(X))
     assert inside.double().mean() > 0.95
-
-
-@pytest.mark.parametrize("noise_beta", [4.0, None])
-def test_gradients_without_a_graph_are_those_of_autograd(noise_beta: float | None) -> None:
-    r"""Also with the predicted noise, and for points that several replicates share."""
-    model = mean_variance_gp(repeated_data((2,))).eval()
-    bound = RiskAverseUpperConfidenceBound(model, 9.0, noise_beta, risk_aversion=0.7)
-    for X in (torch.rand(2, 5, 2).double(), torch.rand(3, 2, 5, 2).double()):
-        leaf = X.clone().requires_grad_()
-        expected = bound.evaluate(leaf)
-        (slope,) = torch.autograd.grad(expected.sum(), leaf)
-        value, gradient = bound.value_and_gradient(X)
-        torch.testing.assert_close(value, expected.detach(), rtol=1e-10, atol=1e-10)
-        torch.testing.assert_close(gradient, slope, rtol=1e-7, atol=1e-9)

@@ -15,7 +15,7 @@ from botorch_risk.acquisition import LogRiskKnowledgeGradient, RiskUpperConfiden
 from botorch_risk.acquisition.knowledge_gradient import decisions_to_compare
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.gradients import condition
-from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, WorstCase
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance
 from tests.waves import model_of, waves
 
 W = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.double)
@@ -72,13 +72,6 @@ def test_the_best_value_is_the_best_and_the_average_the_average(measure: Any, ke
         torch.testing.assert_close(chosen.log_gain(chosen.best_value(x)), chosen.evaluate(x))
         share = (chosen.evaluate(x) - gains[..., :3].amax(dim=-1)).exp()
     assert ((share <= 1 + 1e-6) & (share > 0.9)).all()  # w by the best line, the gain by all
-
-
-@pytest.mark.parametrize("w_is_chosen", [True, False])
-def test_gradients_are_those_of_differences(w_is_chosen: bool) -> None:
-    acqf = LogRiskKnowledgeGradient(model_of(), KNOWN, WorstCase(), FEW, w_is_chosen=w_is_chosen)
-    x = torch.tensor([[[0.33]], [[0.71]]], dtype=torch.double, requires_grad=True)
-    assert torch.autograd.gradcheck(acqf, x)
 
 
 def test_a_pending_reading_is_worth_less_again() -> None:

@@ -251,25 +251,6 @@ def test_refuses_what_does_not_make_the_inputs_of_the_model(matern: bool) -> Non
                 bound(X)
 
 
-@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
-@pytest.mark.parametrize("case", ENVIRONMENTS, ids=lambda case: case.name)
-def test_pointwise_bounds_are_those_of_the_posterior(
-    case: EnvironmentCase, batch: tuple[int, ...]
-) -> None:
-    model = build_model(batch)
-    environment = case.of(contexts(*batch), n_w=case.few)
-    acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
-    X = torch.rand(*batch, 3, 1, dtype=torch.float64)
-    lower, upper, weights = acqf.pointwise_bounds(X)
-    inputs, _ = environment.expand(X)
-    posterior = model.posterior(inputs.flatten(-3, -2))
-    shape = inputs.shape[:-1]
-    mean, sd = posterior.mean.reshape(shape), posterior.variance.sqrt().reshape(shape)
-    torch.testing.assert_close(lower, mean - 1.5 * sd, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(upper, mean + 1.5 * sd, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close((weights * upper).sum(dim=-1), acqf.upper(X))
-
-
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of linear_operator's interpolation
 def test_one_task_of_a_multi_task_model() -> None:
     generator = torch.Generator().manual_seed(4)

@@ -181,15 +181,6 @@ def test_batch_equals_loop_and_nothing_is_random(
 
 
 @every_pair
-def test_gradient(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
-    r"""Away from kinks, as almost everywhere."""
-    acqf, (step, tolerance) = build(environment, measure), measure.gradient
-    X = decisions(environment, 2, 1).requires_grad_()
-    tolerance = max(tolerance, 1e-4)
-    assert torch.autograd.gradcheck(acqf, X, eps=step, atol=tolerance, rtol=tolerance)
-
-
-@every_pair
 def test_pickle_and_state(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
     acqf, X = build(environment, measure), decisions(environment, 3)
     acqf.set_X_pending(X[:1])
