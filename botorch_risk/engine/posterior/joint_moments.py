@@ -25,8 +25,7 @@ class Joint:
     Attributes:
         model: With one outcome.
         posterior_transform: Reduces the outcomes of the model to one, or flips its sign.
-        process: An exact GP with at most one batch dimension given its data; None for others, whose
-            `posterior` is used.
+        process: An exact GP given its data; None for other models, whose `posterior` is used.
     """
 
     model: Any
@@ -35,9 +34,8 @@ class Joint:
 
     @classmethod
     def of(cls, belief: Belief) -> Self:
-        model: Any = belief.model
-        known = belief.closed_form and len(model.batch_shape) < 2
-        return cls(model, belief.posterior_transform, belief.process() if known else None)
+        process = belief.process() if belief.closed_form else None
+        return cls(belief.model, belief.posterior_transform, process)
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Mean `... x m x p` and covariance `... x m x p x p`, differentiable in the points.

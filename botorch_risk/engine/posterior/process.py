@@ -48,7 +48,7 @@ class PriorProcess:
     point. Covariances are differentiable in the first argument only.
 
     Attributes:
-        model: The GP, of batch shape `[]` or `[R]`; there are `B` = 1 or `R` replicates.
+        model: The GP, of any batch shape; `B` is the number of its entries, 1 for `[]`.
         belief: Transforms moments to the units of the outcome.
         cache: The factors of the training data.
     """
@@ -63,13 +63,13 @@ class PriorProcess:
 
     def points(self, X: Tensor) -> PriorPoints:
         r"""Prepare points `m x d` or `B x m x d` in the units of the model's inputs."""
-        shape = (self.num_replicates, X.shape[-2])
-        inputs = self.model.transform_inputs(X)
-        offset, factor = (part.expand(shape) for part in self._units(inputs))
-        mean = self.model.mean_module(inputs).expand(shape)
+        inputs = self.model.transform_inputs(self._of_model(X))
+        offset, factor = (self._rows(part, X) for part in self._units(inputs))
+        mean = self._rows(self.model.mean_module(inputs), X)
         kernel = self.cache.kernel
         if kernel is None:
-            latent = self.model.covar_module(inputs, diag=True).expand(shape)
+            latent = self._rows(self.model.covar_module(inputs, diag=True), X)
+            inputs = self._batched(inputs) if inputs.dim() > 2 else inputs
             scale = factor
         else:
             inputs = self._batched(inputs - self.cache.centre) / self._batched(kernel.lengthscale)
@@ -81,9 +81,8 @@ class PriorProcess:
         r"""`B x m x n` covariances of the latent process, in units of the points' scales."""
         kernel = self.cache.kernel
         if kernel is None:
-            model_inputs = [self._as_model_batch(inputs) for inputs in (first, second)]
-            covariance = self.model.covar_module(*model_inputs).to_dense()
-            return covariance if covariance.dim() == 3 else covariance.unsqueeze(0)
+            covariance = self.model.covar_module(*map(self._of_model, (first, second)))
+            return self._batched(covariance.to_dense())
         if first.requires_grad and torch.is_grad_enabled():
             result: Tensor = _Correlation.apply(first, second, kernel)
             return result
@@ -113,21 +112,22 @@ class PriorProcess:
 
     def outcomes(self) -> Tensor:
         r"""The outcomes that the model was trained on, `B x n`."""
-        offset, factor = self._units(self.model.train_inputs[0])
-        targets = self.model.train_targets
-        return (offset + factor * targets).expand(self.num_replicates, targets.shape[-1])
+        inputs = self.model.train_inputs[0]
+        offset, factor = self._units(inputs)
+        return self._rows(offset + factor * self.model.train_targets, inputs)
 
     def inferred_noise(self, X: Tensor) -> Tensor | None:
         r"""The inferred noise variance at points, `B x m`; `None` if the noise is fixed."""
         likelihood = self.model.likelihood
         if type(likelihood) is not GaussianLikelihood:
             return None
-        return likelihood.noise.detach() * self.outcome_factor(X).square()
+        return likelihood.noise.detach().reshape(-1, 1) * self.outcome_factor(X).square()
 
     def outcome_factor(self, X: Tensor) -> Tensor:
         r"""The size of the model's unit in the user's units at points, `B x m`."""
-        _, factor = self._shared_units() or self._units(self.model.transform_inputs(X))
-        return factor.expand(self.num_replicates, X.shape[-2])
+        shared = self._shared_units()
+        _, factor = shared or self._units(self.model.transform_inputs(self._of_model(X)))
+        return self._rows(factor, X)
 
     def _shared_units(self) -> tuple[Tensor, Tensor] | None:
         r"""The offset and factor of all points, if they are known to be the same."""
@@ -146,12 +146,18 @@ class PriorProcess:
             one, _ = self.belief.to_outcome(zero + 1, zero, inputs.detach())
         return offset, one - offset
 
-    def _batched(self, value: Tensor) -> Tensor:
-        return value if value.dim() == 3 else value.unsqueeze(0)
+    def _rows(self, values: Tensor, X: Tensor) -> Tensor:
+        r"""Values at points in the model's batch shape as `B x m`."""
+        m = X.shape[-2]
+        return values.expand(*self.model.batch_shape, m).reshape(self.num_replicates, m)
 
-    def _as_model_batch(self, inputs: Tensor) -> Tensor:
-        alone = not self.model.batch_shape and inputs.dim() == 3
-        return inputs.squeeze(0) if alone else inputs
+    def _batched(self, value: Tensor) -> Tensor:
+        r"""Matrices in the model's batch shape as `B x ...`."""
+        return value.unsqueeze(0) if value.dim() == 2 else value.flatten(0, -3)
+
+    def _of_model(self, X: Tensor) -> Tensor:
+        r"""Points `B x m x d` in the model's batch shape; `m x d` stay as they are."""
+        return X if X.dim() == 2 else X.reshape(*self.model.batch_shape, *X.shape[-2:])
 
 
 @dataclass(frozen=True)
@@ -264,7 +270,7 @@ class Process:
         if type(likelihood) is GaussianLikelihood:
             return self.prior.inferred_noise(X)
         if type(likelihood) is FixedNoiseGaussianLikelihood:  # BoTorch's rule too: the average
-            noise = likelihood.noise.mean(dim=-1, keepdim=True)
+            noise = likelihood.noise.mean(dim=-1).reshape(-1, 1)
             return noise * self.prior.outcome_factor(X).square()
         return None
 

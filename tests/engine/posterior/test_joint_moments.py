@@ -37,7 +37,7 @@ def build(kind: str, *batch: int) -> SingleTaskGP:
     return SingleTaskGP(X, Y, **options).eval()
 
 
-@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)], ids=str)
 @pytest.mark.parametrize("kind", ["default", "units", "matern", "periodic", "known noise"])
 def test_it_is_the_posterior_of_the_model(kind: str, batch: tuple[int, ...]) -> None:
     model = build(kind, *batch)
