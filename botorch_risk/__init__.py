@@ -2,15 +2,14 @@ r"""Decisions under risk with BoTorch.
 
 The core is everything that the five papers need. A file imports only from the rows above its own:
 
+    engine         exact GPs, batched: moments, fits, maximisation; one page is its door
     risk           measures of risk of weighted values, worst cases over balls of distributions
     environments   the distribution of the environmental variable: known, learnt, perturbed
-    posterior      predictions of any exact GP, fast and batched
     test_functions problems whose optimum of the risk objective is known
-    fit            closed-form fits of exact GPs, batched; pseudo-data
+    fit            what hyperparameters are learnt from: data, samples or pseudo-data
     models         `MeanVarianceGP`, which learns the noise as well as the mean
     bandits        EXP3
     acquisition    acquisition functions that optimise a risk measure of the outcome
-    optim          multi-start over replicates, in a box, a mixed space or a list
     recommend      which point is recommended at the end
 
 Each wing holds one capability beyond the papers, and can be deleted without a change in the core:

@@ -2,6 +2,41 @@ r"""Exact Gaussian processes, batched: moments, fits and maximisation, on a CPU 
 
 The engine knows no risk, no environment and no strategy, and serves any exact GP of BoTorch. This
 page is its door: no other part of the package imports from a file in here.
+
+Moments, `X: batch_shape x m x d`, in the units of the outcome:
+
+    Belief(model, posterior_transform=None)
+        (X) -> mean, variance: batch_shape x m      .mean(X)    .closed_form    Belief.serves(model)
+        .bounds(*others)(X, widths) -> mean + width * deviation of each, batch_shape x m
+        .picked(X: .. x m x p x d, width, pick) -> one bound of each group, batch_shape x m
+        .pairs(W)(x) -> moments at all (x, w_j), batch_shape x m x n_w     .mean(x)    .picked(..)
+        .joint()(X: .. x m x p x d) -> mean .. x m x p, covariance .. x m x p x p    .moments(X)
+        .process() -> Process       .sampler() -> joint samples that draw constant points once
+    Process, of B = batch_shape.numel() entries
+        .at(X: B x m x d) -> Points     .covariance(a, b)     .covariance_within(points, p)
+        .weighted_sums(points, weights) -> sums of the outcome, with .covariance(at), .variance()
+        .noise_of_a_reading(X)     .extended(point, outcome, precision_root) -> Process
+    DomainPosterior(model, domain, dense=True, ...)    of a finite domain, .observe(index, y, noise)
+    FastMarginals(model)                               a view for BoTorch's acquisition functions
+
+Fits, in place, one status for each entry of the batch:
+
+    fit_exact_gp(model, previous=None, num_restarts=0, seeds=None, observed=None) -> FitResult
+    fit_to_data(model, X, targets, noise, counted, make_mll=...) -> FitResult
+    FitResult.optimum: Optimum          where the next fit starts: `previous`
+    FitObjective                        a loss of one's own: .minimize(Starts), .maximize(..)
+    MarginalLikelihoodObjective.of(model), a FitObjective; NotInClosedFormError if it cannot be
+
+Maximisation:
+
+    optimize_acqf_replicates(acqf, bounds, seeds, ...) -> X: R x q x d, values
+    gen_candidates_quasi_newton                        for BoTorch's `optimize_acqf`
+    PointwiseAcquisition                               the protocol: .evaluate(X) -> batch_shape x m
+    minimize_rows(objective, start, lower, upper, ...) -> Minima
+
+`batch_shape` is that of the model: `[]`, `[R]` for replicates, or `[R, S]` for replicates with
+samples of their hyperparameters; `DomainPosterior` and `optimize_acqf_replicates` accept `[]` and
+`[R]`.
 """
 
 from .fit.exact_gp import fit_exact_gp, fit_to_data
