@@ -70,7 +70,7 @@ def cases() -> dict[str, tuple[Callable[[], Any], Callable[[Any], tuple[Tensor, 
         "rahbo": (
             lambda: s.rahbo(both, [0, 1], num_repeats=5, risk_aversion=1.0, num_initial=5),
             with_repeats,
-            (RiskAverseUpperConfidenceBound, "evaluate"),
+            (RiskAverseUpperConfidenceBound, "_bound"),
         ),
     }
 
