@@ -170,9 +170,6 @@ VALUES: dict[str, Values] = {
     "acquisition.LogRiskKnowledgeGradient": lambda codes: gain(
         acquisition.LogRiskKnowledgeGradient, codes
     ),
-    "acquisition.adversarial_stable_opt": lambda codes: acquisition.adversarial_stable_opt(
-        model(codes), lots(codes), 3, beta=2.0
-    ).evaluate(X),
     "acquisition.risk_bound": lambda codes: acquisition.risk_bound(
         model(codes), lots(codes), 3, risk_measure=ValueAtRisk(0.2), beta=2.0, X_pending=X[:1]
     ).evaluate(X),

@@ -16,18 +16,7 @@ from .mean_variance import (
     RiskAverseUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
-from .named import (
-    adversarial_stable_opt,
-    contextual_gp_ucb,
-    drbo_kde,
-    drbo_mmd,
-    gp_ucb,
-    risk_bound,
-    risk_kde,
-    sbo_kde,
-    stable_opt,
-    v_ucb,
-)
+from .named import contextual_gp_ucb, gp_ucb, risk_bound, v_ucb
 from .pointwise import PointwiseAcquisitionFunction
 from .risk_ucb import RiskUpperConfidenceBound
 from .select_value import select_value
@@ -81,7 +70,6 @@ __all__ = [
     "Straddle",
     "TruncatedVarianceReduction",
     "TruncatedVarianceState",
-    "adversarial_stable_opt",
     "bayesian_beta",
     "certified_regret",
     "contextual_gp_ucb",
@@ -89,8 +77,6 @@ __all__ = [
     "covering_cost",
     "covering_mask",
     "decisions_to_compare",
-    "drbo_kde",
-    "drbo_mmd",
     "gp_ucb",
     "heteroscedastic_beta",
     "information_gain",
@@ -102,12 +88,9 @@ __all__ = [
     "qRiskAverseUpperConfidenceBound",
     "random_exploration_beta",
     "risk_bound",
-    "risk_kde",
     "rkhs_beta",
-    "sbo_kde",
     "select_lacing_value",
     "select_value",
-    "stable_opt",
     "status",
     "top_candidates",
     "total_variation_radius",

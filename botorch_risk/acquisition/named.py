@@ -1,14 +1,12 @@
-r"""The papers' acquisition functions by name.
+r"""Bounds of a risk in one round: schedules of widths and risks, and the environments of KDE.
 
-A recipe combines a risk (or its schedule), an environment (known or learnt) and a width. It returns
-the `RiskUpperConfidenceBound` of decisions for one round: your own loop and
-`botorch_risk.strategies` use the same parts. If the distribution of W is learnt, a recipe takes the
-model, the contexts so far with their bounds, and `t`, in this order: the number of this evaluation,
-`n + 1` after n contexts, initial ones included. If the distribution is known, it takes the model,
-the environment and the round `t`.
+`risk_bound` combines a risk (or its schedule), an environment (known or learnt) and a width to the
+`RiskUpperConfidenceBound` of round `t`; a user's loop and `botorch_risk.strategies` use the same
+parts. Where the distribution of W is learnt, `t` is the number of this evaluation, `n + 1` after n
+contexts, initial ones included.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -34,7 +32,6 @@ from botorch_risk.environments import (
     InputPerturbation,
     KernelDensityEnvironment,
     ObservedContexts,
-    StandardDeviationBox,
     regular_grid,
 )
 from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
@@ -46,7 +43,6 @@ from botorch_risk.risk import (
     RiskMeasure,
     TotalVariationBall,
     ValueAtRisk,
-    WorstCase,
 )
 from botorch_risk.risk.mmd import Kernel
 
@@ -217,228 +213,6 @@ def _squared_exponential(first: Tensor, second: Tensor, ranges: Tensor) -> Tenso
     return (squares / DISCREPANCY_LENGTHSCALE**2).mul(-0.5).exp()
 
 
-# Recipes for a distribution of W that is learnt.
-
-
-def risk_kde(
-    model: Model,
-    observed: Tensor,
-    bounds: Tensor,
-    t: int,
-    *,
-    seeds: int | Sequence[int],
-    risk_measure: RiskMeasure | RiskSchedule,
-    n_w: int = 256,
-    density_options: dict[str, Any] | None = None,
-    beta: Beta = PAPER_BETA,
-    **options: Any,
-) -> RiskUpperConfidenceBound:
-    r"""Any risk under a kernel density of the contexts.
-
-    SBO-KDE uses the expectation, Algorithm 1 of [Huang2024kde]_.
-
-    Args:
-        model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
-        bounds: The bounds of the contexts, `2 x d_w`.
-        t: The number of this evaluation: `n + 1` after n contexts, initial ones included.
-        seeds: One for each replicate, for the points that represent the density.
-        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
-        n_w: The number of points; 256 quasi-random ones match the paper's 1,024 random ones.
-        density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`, points
-            of the whole box that a ball may use.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Raises:
-        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
-        InputDataError: If a context is not finite, or outside the bounds and not clipped.
-        TypeError: If `risk_measure` is neither a measure nor a schedule.
-        UnsupportedError: If the model is one of risks already.
-        ValueError: If a number, an option or the seeds are out of range, or `bounds` is not a box.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> risk = {"risk_measure": ConditionalValueAtRisk(0.1)}
-        >>> risk_kde(model, X[:, 1:], unit, 13, seeds=0, **risk)(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    density = kernel_density(bounds, n_w, density_options).learnt(observed, seeds)
-    return risk_bound(model, density, t, risk_measure=risk_measure, beta=beta, **options)
-
-
-def sbo_kde(
-    model: Model,
-    observed: Tensor,
-    bounds: Tensor,
-    t: int,
-    *,
-    seeds: int | Sequence[int],
-    n_w: int = 256,
-    density_options: dict[str, Any] | None = None,
-    beta: Beta = PAPER_BETA,
-    **options: Any,
-) -> RiskUpperConfidenceBound:
-    r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
-
-    For arguments and errors see `risk_kde`.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> sbo_kde(model, X[:, 1:], unit, t=13, seeds=0)(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    density = kernel_density(bounds, n_w, density_options).learnt(observed, seeds)
-    return risk_bound(model, density, t, risk_measure=Expectation(), beta=beta, **options)
-
-
-def drbo_kde(
-    model: Model,
-    observed: Tensor,
-    bounds: Tensor,
-    t: int,
-    *,
-    seeds: int | Sequence[int],
-    n_w: int = 256,
-    radius_scale: float = 1.0,
-    density_options: dict[str, Any] | None = None,
-    beta: Beta = PAPER_BETA,
-    **options: Any,
-) -> RiskUpperConfidenceBound:
-    r"""DRBO-KDE: the worst distribution in a total-variation ball round the density, Eq. (5).
-
-    Algorithm 2 of [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`,
-    at most 2, and the infimum is over the points of the density and the same number of Sobol points
-    in the box. For the other arguments and errors see `risk_kde`.
-
-    Args:
-        n_w: Points of the density, and of the box.
-        radius_scale: Factor of the radius, >= 0; 1 in the paper.
-
-    Raises:
-        ValueError: If `radius_scale` is negative or not finite.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> drbo_kde(model, X[:, 1:], unit, t=13, seeds=0)(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    density = kernel_density(bounds, n_w, with_ball(n_w, density_options)).learnt(observed, seeds)
-    ball = partial(total_variation_schedule, radius_scale=radius_scale)
-    return risk_bound(model, density, t, risk_measure=ball, beta=beta, **options)
-
-
-def drbo_mmd(
-    model: Model,
-    observed: Tensor,
-    bounds: Tensor,
-    t: int,
-    *,
-    num_points: int = 100,
-    kernel: Kernel | None = None,
-    radius_scale: float = 1.0,
-    minimax: bool = False,
-    previous: Any = None,
-    beta: Beta = PAPER_BETA,
-    **options: Any,
-) -> RiskUpperConfidenceBound:
-    r"""DRBO-MMD: the worst distribution in a discrepancy ball round the empirical one, on a grid.
-
-    [Kirschner2020drbo]_ as used by [Huang2024kde]_, Sec. B.1. The radius is
-    `radius_scale * maximum_mean_discrepancy_radius(t)`. For the other arguments and errors see
-    `risk_kde`; nothing is drawn.
-
-    Args:
-        num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
-            the minimax approximation.
-        kernel: The kernel of the discrepancy. Default: the kernel of `previous`, or
-            `discrepancy_kernel(bounds)`.
-        radius_scale: Factor of the radius, >= 0.
-        minimax: Whether to maximise the minimax approximation of the worst case, after
-            [Tay2022sensitivity]_. `evaluate` is then the approximation at the upper bounds, as
-            the exact ball is evaluated there; `upper` bounds the approximation at f.
-        previous: The bound of an earlier round. With `minimax` and the same kernel and grid, its
-            factors of the kernel matrix are reused.
-
-    Raises:
-        InputDataError: If a context is not finite, or the kernel's matrix is not symmetric and
-            positive semi-definite.
-        TypeError: If `previous` has no kernel and none is given.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> drbo_mmd(model, X[:, 1:], unit, t=13, num_points=9)(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    grid = empirical_grid(bounds, num_points).learnt(observed, seeds=0)  # a grid draws nothing
-    if kernel is None and previous is None:
-        kernel = discrepancy_kernel(bounds)
-    elif kernel is None:
-        measure = getattr(previous, "risk_measure", previous)
-        if not isinstance(measure, MaximumMeanDiscrepancyBall | MinimaxApproximation):
-            raise TypeError(
-                "Expected `previous` to be a bound of `drbo_mmd`, whose risk has a kernel. "
-                f"Got {measure!r}."
-            )
-        kernel = measure.kernel
-    ball = partial(discrepancy_schedule, kernel=kernel, radius_scale=radius_scale, minimax=minimax)
-    return risk_bound(model, grid, t, risk_measure=ball, beta=beta, previous=previous, **options)
-
-
-def stable_opt(
-    model: Model,
-    observed: Tensor,
-    bounds: Tensor | None,
-    t: int,
-    *,
-    seeds: int | Sequence[int],
-    n_w: int = 256,
-    beta: Beta = PAPER_BETA,
-    **options: Any,
-) -> RiskUpperConfidenceBound:
-    r"""StableOpt: the worst context within a standard deviation of the mean of those so far.
-
-    [Bogunovic2018stableopt]_ as used by [Huang2024kde]_, Sec. B.1. If the set of contexts is known,
-    use `adversarial_stable_opt`. For the other arguments and errors see `risk_kde`.
-
-    Args:
-        bounds: The bounds of the contexts, `2 x d_w`, at which the box is cut; None for no cut.
-        seeds: One for each replicate, for the points of the box.
-        n_w: Points of the box.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> stable_opt(model, X[:, 1:], unit, t=13, seeds=0)(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    box = StandardDeviationBox(observed, n_w, seeds, bounds=bounds)
-    return risk_bound(model, box, t, risk_measure=WorstCase(), beta=beta, **options)
-
-
-# Recipes for a distribution of W that is known.
-
-
 def v_ucb(
     model: Model,
     environment: Environment,
@@ -470,27 +244,6 @@ def v_ucb(
     """
     measure = ValueAtRisk(risk_level)
     return risk_bound(model, environment, t, risk_measure=measure, beta=beta, **options)
-
-
-def adversarial_stable_opt(
-    model: Model, environment: Environment, t: int, *, beta: Beta = bayesian_beta, **options: Any
-) -> RiskUpperConfidenceBound:
-    r"""StableOpt as published: the worst w in a known set, Eq. (5) of [Nguyen2021vucb]_.
-
-    The adversary's w, at the least lower bound, is `select_lacing_value(..., rule="uniform")`.
-    The adversary chooses among the points of positive weight. For arguments and errors see
-    `risk_bound`.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
-        >>> adversarial_stable_opt(model, weather, t=1)(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    return risk_bound(model, environment, t, risk_measure=WorstCase(), beta=beta, **options)
 
 
 def contextual_gp_ucb(

@@ -1,8 +1,6 @@
-r"""The recipes by name are the papers' environments and risk measures."""
+r"""Schedules of risks, and the environments and risk measures of SBO-KDE's paper."""
 
-import math
 import pickle
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,34 +13,22 @@ from botorch.models.transforms.input import AppendFeatures
 from botorch.models.transforms.input import InputPerturbation as BotorchPerturbation
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    RiskUpperConfidenceBound,
-    drbo_kde,
-    drbo_mmd,
-    risk_bound,
-    risk_kde,
-    sbo_kde,
-    stable_opt,
+from botorch_risk.acquisition import RiskUpperConfidenceBound, risk_bound
+from botorch_risk.acquisition.named import (
+    PAPER_BETA,
+    discrepancy_kernel,
+    discrepancy_schedule,
+    empirical_grid,
+    kernel_density,
 )
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import (
     DiscreteEnvironment,
-    EmpiricalGrid,
     Environment,
     InputPerturbation,
-    KernelDensityEnvironment,
     PerturbedEnvironment,
-    StandardDeviationBox,
 )
-from botorch_risk.risk import (
-    ConditionalValueAtRisk,
-    Expectation,
-    MaximumMeanDiscrepancyBall,
-    MinimaxApproximation,
-    RiskMeasure,
-    TotalVariationBall,
-    WorstCase,
-)
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
 from tests import oracles
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -61,83 +47,16 @@ def data() -> tuple[Tensor, Tensor]:
 
 
 SCALE = 0.1
-RADIUS = SCALE * (2 + math.sqrt(2 * math.log(10))) / math.sqrt(2)  # of the discrepancy in round 2
-BETA = {"beta": lambda t: 1.0 + t}
 
 
-def by_hand(environment: Environment, measure: RiskMeasure, **options: Any) -> Any:
-    return lambda model: RiskUpperConfidenceBound(model, environment, measure, 3.0, **options)
-
-
-def density(**options: Any) -> KernelDensityEnvironment:
-    return KernelDensityEnvironment(data()[0][..., 1:], UNIT, seeds=SEEDS, **options)
-
-
-def empirical(num_points: int) -> EmpiricalGrid:
-    points = torch.linspace(0, 1, num_points, dtype=torch.double).unsqueeze(-1)
-    return EmpiricalGrid(data()[0][..., 1:], points)
-
-
-# In round 2: what the recipe is called with, and its parts put together by hand.
-CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Any], Any]]] = {
-    "sbo_kde": (sbo_kde, {}, by_hand(density(n_w=256), Expectation())),
-    "sbo_kde_reflected": (
-        sbo_kde,
-        {"n_w": 32, "density_options": {"at_bounds": "reflect"}},
-        by_hand(density(n_w=32, at_bounds="reflect"), Expectation()),
-    ),
-    "risk_kde": (
-        risk_kde,
-        {"risk_measure": ConditionalValueAtRisk(0.3), "n_w": 32},
-        by_hand(density(n_w=32), ConditionalValueAtRisk(0.3)),
-    ),
-    "risk_kde_of_the_box": (
-        risk_kde,
-        {"risk_measure": WorstCase(over="points"), "density_options": {"n_ball": 64}},
-        by_hand(density(n_w=256, n_ball=64), WorstCase(over="points")),
-    ),
-    "drbo_kde": (
-        drbo_kde,
-        {"radius_scale": 0.5},
-        by_hand(density(n_w=256, n_ball=256), TotalVariationBall(0.5 * 2 ** (-2 / 5))),
-    ),
-    "drbo_kde_capped": (
-        drbo_kde,
-        {"radius_scale": 9.0, "n_w": 32, "density_options": {"n_ball": 64}},
-        by_hand(density(n_w=32, n_ball=64), TotalVariationBall(2.0)),
-    ),
-    "drbo_mmd": (
-        drbo_mmd,
-        {"kernel": kernel, "radius_scale": SCALE},
-        by_hand(empirical(100), MaximumMeanDiscrepancyBall(RADIUS, kernel)),
-    ),
-    "drbo_mmd_default_kernel": (
-        drbo_mmd,
-        {"num_points": 7, "radius_scale": SCALE},
-        by_hand(empirical(7), MaximumMeanDiscrepancyBall(RADIUS, kernel)),
-    ),
-    "drbo_mmd_minimax": (
-        partial(drbo_mmd, minimax=True),
-        {"kernel": kernel, "radius_scale": SCALE},
-        by_hand(empirical(100), MinimaxApproximation(RADIUS, kernel), optimism="of_values"),
-    ),
-    "stable_opt": (
-        stable_opt,
-        {"n_w": 64},
-        by_hand(StandardDeviationBox(data()[0][..., 1:], 64, SEEDS, bounds=UNIT), WorstCase()),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_its_parts_put_together_by_hand(name: str) -> None:
-    X, Y = data()
-    recipe, options, expected = CASES[name]
-    model = SingleTaskGP(X, Y)
-    draws = {} if name.startswith("drbo_mmd") else {"seeds": SEEDS}  # a grid draws nothing
-    found = recipe(model, X[..., 1:], UNIT, 2, **BETA, **draws, **options)
-    torch.testing.assert_close(found.evaluate(GRID), expected(model).evaluate(GRID))
-    assert found.beta == 3.0
+def drbo_mmd(
+    model: Any, observed: Tensor, bounds: Tensor, t: int, num_points: int = 100, **options: Any
+) -> RiskUpperConfidenceBound:
+    r"""DRBO-MMD's bound of round t, from its parts."""
+    grid = empirical_grid(bounds, num_points).learnt(observed, seeds=0)
+    previous, kernel = options.pop("previous", None), options.pop("kernel", None)
+    ball = partial(discrepancy_schedule, kernel=kernel or discrepancy_kernel(bounds), **options)
+    return risk_bound(model, grid, t, risk_measure=ball, beta=PAPER_BETA, previous=previous)
 
 
 def test_a_schedule_gives_the_risk_of_the_round() -> None:
@@ -147,13 +66,14 @@ def test_a_schedule_gives_the_risk_of_the_round() -> None:
     def tail(t: int, d_w: int) -> RiskMeasure:
         return ConditionalValueAtRisk(d_w / (2 * t))
 
-    found = risk_kde(model, X[..., 1:], UNIT, 2, seeds=SEEDS, risk_measure=tail)
+    learnt = kernel_density(UNIT, 32, None).learnt(X[..., 1:], SEEDS)
+    found = risk_bound(model, learnt, 2, risk_measure=tail, beta=4.0)
     assert found.risk_measure == ConditionalValueAtRisk(0.25)
     moves = InputPerturbation(torch.tensor([[-0.1, 0.0], [0.1, 0.0]], dtype=torch.double))
     found = risk_bound(model, moves, 4, risk_measure=tail, beta=4.0)
     assert found.risk_measure == ConditionalValueAtRisk(0.25)
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*Got 0\.5"):
-        risk_kde(model, X[..., 1:], UNIT, 2, seeds=SEEDS, risk_measure=lambda t, d_w: 1 / t)
+        risk_bound(model, learnt, 2, risk_measure=lambda t, d_w: 1 / t, beta=4.0)  # type: ignore[arg-type, return-value]
 
 
 class RelativeError(Environment):
@@ -234,15 +154,6 @@ def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
     fresh = drbo_mmd(model, W, UNIT, 5, **options)
     assert again.risk_measure.radius == fresh.risk_measure.radius
     assert torch.equal(again.evaluate(GRID), fresh.evaluate(GRID))
-
-
-def test_a_previous_bound_without_a_kernel_is_refused() -> None:
-    X, Y = data()
-    model = SingleTaskGP(X, Y)
-    other = risk_bound(model, empirical(5), 1, risk_measure=Expectation(), beta=4.0)
-    for previous in (other, Expectation()):
-        with pytest.raises(TypeError, match=r"`previous` to be a bound of `drbo_mmd`.* Got "):
-            drbo_mmd(model, X[..., 1:], UNIT, 2, num_points=5, previous=previous)
 
 
 @pytest.mark.parametrize("minimax", [False, True])

@@ -6,13 +6,7 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.models import SingleTaskGP
 
-from botorch_risk.acquisition import (
-    adversarial_stable_opt,
-    bayesian_beta,
-    contextual_gp_ucb,
-    gp_ucb,
-    v_ucb,
-)
+from botorch_risk.acquisition import bayesian_beta, contextual_gp_ucb, gp_ucb, risk_bound, v_ucb
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
 from botorch_risk.risk import ValueAtRisk
@@ -38,19 +32,9 @@ def test_known_distribution_takes_the_width_of_the_round():
     model = a_model()
     weather = DiscreteEnvironment(torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1))
     assert v_ucb(model, weather, 7, risk_level=0.3).beta == bayesian_beta(7)
-    assert adversarial_stable_opt(model, weather, 7, beta=lambda t: 2.0 * t).beta == 14.0
+    schedule = {"risk_measure": ValueAtRisk(0.3), "beta": lambda t: 2.0 * t}
+    assert risk_bound(model, weather, 7, **schedule).beta == 14.0
     assert contextual_gp_ucb(model, torch.rand(1, 1).double(), 7).beta == bayesian_beta(7)
-
-
-def test_adversary_chooses_among_the_points_of_positive_weight():
-    model = a_model()
-    w = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
-    weights = torch.ones(9, dtype=torch.double) / 8
-    weights[3] = 0
-    acqf = adversarial_stable_opt(model, DiscreteEnvironment(w, weights), 1, beta=4.0)
-    x = torch.tensor([[0.4]], dtype=torch.double)
-    _, upper, _ = acqf.pointwise_bounds(x)
-    assert torch.equal(acqf.evaluate(x), upper[..., weights > 0].amin(dim=-1))
 
 
 def test_gp_ucb_is_botorchs_and_contextual_gp_ucb_is_it_at_a_context():

@@ -295,45 +295,6 @@ def test_pending_decisions_need_the_columns_of_the_model() -> None:
         acqf.set_X_pending(torch.rand(2, 1, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("measure", [ValueAtRisk(0.2), WorstCase()])
-@pytest.mark.parametrize("shape", [(), (2,)])
-def test_the_gradient_is_of_the_value_that_is_picked(
-    measure: RiskMeasure, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    r"""As of the graph of all values, also in chunks and where the environment follows x."""
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(*shape, 12, 2, generator=generator, dtype=torch.double)
-    model = SingleTaskGP(X, (7 * X).sin().sum(dim=-1, keepdim=True))
-    W = torch.linspace(0, 1, 11, dtype=torch.double).unsqueeze(-1)
-    weights = torch.rand(11, generator=generator, dtype=torch.double)
-    perturbation = 0.1 * torch.randn(9, 2, generator=generator, dtype=torch.double)
-    for environment, d in (
-        (DiscreteEnvironment(W, weights / weights.sum()), 1),
-        (InputPerturbation(perturbation), 2),
-    ):
-        acqf = RiskUpperConfidenceBound(model, environment, measure, beta=2.0)
-        decisions = torch.rand(*shape, 6, d, generator=generator, dtype=torch.double)
-        for bound, side in ((acqf.upper, 1), (acqf.lower, 0)):
-            Z = decisions.clone().requires_grad_()
-            values = measure(acqf.pointwise_bounds(Z)[side], acqf.pointwise_bounds(Z).weights)
-            (expected,) = torch.autograd.grad(values.sum(), Z)
-            (gradient,) = torch.autograd.grad(bound(Z).sum(), Z)
-            torch.testing.assert_close(bound(Z), values)
-            torch.testing.assert_close(gradient, expected, rtol=1e-6, atol=1e-8)
-            with monkeypatch.context() as context:
-                context.setattr(outcomes_over_w, "_CHUNK_VALUES", ChunkSize(cpu=30))
-                (in_chunks,) = torch.autograd.grad(bound(Z).sum(), Z)
-            torch.testing.assert_close(in_chunks, gradient)
-        for entries in (10_000, 30):
-            with monkeypatch.context() as context:
-                context.setattr(outcomes_over_w, "_CHUNK_VALUES", ChunkSize(cpu=entries))
-                values, gradient = acqf.value_and_gradient(decisions)
-            Z = decisions.clone().requires_grad_()
-            (expected,) = torch.autograd.grad(acqf.evaluate(Z).sum(), Z)
-            torch.testing.assert_close(values, acqf.evaluate(decisions))
-            torch.testing.assert_close(gradient, expected)
-
-
 @pytest.mark.parametrize("measure", [ValueAtRisk(0.3), WorstCase()])
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_the_gradient_for_a_model_that_normalises(measure: Any, batch: tuple[int, ...]) -> None:
