@@ -204,6 +204,16 @@ def test_sample_variances_of_one_repeat_or_without_spread_can_be_conditioned_on(
         new_X, new_Y, num_repeats=5, variances=torch.zeros(2, 1, dtype=torch.double)
     )
     assert (none.predicted_noise(new_X) < model.predicted_noise(new_X)).all()
+    variances = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    both = model.condition_on_observations(new_X, new_Y, num_repeats=5, variances=variances)
+    model = model.condition_on_observations(
+        new_X[:1], new_Y[:1], num_repeats=5, variances=variances[:1]
+    )
+    model = model.condition_on_observations(
+        new_X[1:], new_Y[1:], num_repeats=5, variances=variances[1:]
+    )
+    if link == "log":  # where a spread of 0 is a bound
+        torch.testing.assert_close(both.predicted_noise(X), model.predicted_noise(X))
 
 
 @UNSCALED
