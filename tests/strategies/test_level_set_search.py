@@ -183,22 +183,26 @@ def test_the_distribution_may_be_learnt_and_the_decision_perturbed() -> None:
     assert ((strategy.classify().probability >= 0.5) != above).sum(dim=-1).max() <= 4
 
 
-def test_it_reads_what_is_expected_to_classify_most_of_the_least_certain() -> None:
-    options: dict[str, Any] = {"confidence": 0.9, "num_compared": 12, "batch_size": 2}
-    strategy = play(build(0, criterion="classified", w_is_chosen=True, **options), 1)
+@pytest.mark.parametrize(("number", "picks"), [(12, 1), (41, 3)])
+def test_it_reads_what_is_expected_to_classify_most_of_the_least_certain(
+    number: int, picks: int
+) -> None:
+    options: dict[str, Any] = {"confidence": 0.99, "num_compared": number, "batch_size": picks}
+    options |= {"criterion": "classified", "goal": LevelSet(0.5), "w_is_chosen": True}
+    strategy = play(build(0, **options), 1)
     method: Any = strategy.method
     bound, samples = strategy.belief, method.classes.samples(strategy.belief, DECISIONS)[0]
     mean, deviation = samples.mean(dim=-1), samples.std(dim=-1, correction=0)
-    compared = DECISIONS[((mean - 0.2).abs() / deviation).argsort()[:12]].unsqueeze(0)
+    compared = DECISIONS[((mean - 0.5).abs() / deviation).argsort()[:number]].unsqueeze(0)
     asked = strategy.ask()
-    for pick in range(2):
+    for pick in range(picks):
         score = ExpectedClassification(
             bound.model,
             WEATHER,
             ConditionalValueAtRisk(0.4),
             compared,
-            0.2,
-            beta=norm.ppf(0.9) ** 2,
+            0.5,
+            beta=norm.ppf(0.99) ** 2,
             w_is_chosen=True,
             X_pending=asked[:, :pick] if pick else None,
         )
