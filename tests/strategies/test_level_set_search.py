@@ -183,12 +183,14 @@ def test_the_distribution_may_be_learnt_and_the_decision_perturbed() -> None:
     assert ((strategy.classify().probability >= 0.5) != above).sum(dim=-1).max() <= 4
 
 
-@pytest.mark.parametrize(("number", "picks"), [(12, 1), (41, 3)])
+@pytest.mark.parametrize(
+    ("number", "picks", "w_is_chosen"), [(12, 1, True), (41, 3, True), (41, 3, False)]
+)
 def test_it_reads_what_is_expected_to_classify_most_of_the_least_certain(
-    number: int, picks: int
+    number: int, picks: int, w_is_chosen: bool
 ) -> None:
     options: dict[str, Any] = {"confidence": 0.99, "num_compared": number, "batch_size": picks}
-    options |= {"criterion": "classified", "goal": LevelSet(0.5), "w_is_chosen": True}
+    options |= {"criterion": "classified", "goal": LevelSet(0.5), "w_is_chosen": w_is_chosen}
     strategy = play(build(0, **options), 1)
     method: Any = strategy.method
     bound, samples = strategy.belief, method.classes.samples(strategy.belief, DECISIONS)[0]
@@ -203,11 +205,12 @@ def test_it_reads_what_is_expected_to_classify_most_of_the_least_certain(
             compared,
             0.5,
             beta=norm.ppf(0.99) ** 2,
-            w_is_chosen=True,
+            w_is_chosen=w_is_chosen,
             X_pending=asked[:, :pick] if pick else None,
         )
         best = score.evaluate(compared).argmax()
-        assert torch.equal(score.best_value(compared)[:, best], asked[:, pick])
+        rows = score.best_value(compared) if w_is_chosen else compared
+        assert torch.equal(rows[:, best], asked[:, pick])
 
 
 def test_it_goes_on_from_its_state() -> None:
