@@ -177,6 +177,8 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("strategy", ("rounds",), [0, 0, 0, 0, -5], r"'rounds' of 5 rows.*-5"),
     ("strategy", ("rounds",), [0, 0, 0, 0], r"'rounds' of 5 rows"),
     ("strategy", ("rounds",), None, r"Got no 'rounds'"),
+    ("strategy", ("state", "fit f.theta"), tensor(lambda t: t[:0]), r"1 replicates. Got \(0, 3\)"),
+    ("strategy", ("state", "fit f.theta"), tensor(lambda t: t[0]), r"1 replicates. Got \(3,\)"),
     ("strategy", ("format",), 0, r"format"),
     ("frame", ("rows", "waste"), lambda old: old[1:], r"Expected 10 rows of 'waste'"),
     ("frame", ("rows", "heat"), None, r"'rows' of the columns"),
