@@ -18,7 +18,7 @@ from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.recommend import recommend, recommend_everywhere
+from botorch_risk.recommend import ObjectiveOfMean, recommend, recommend_everywhere
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
 from botorch_risk.robust import robust
@@ -323,6 +323,17 @@ def test_a_decision_that_was_not_evaluated_is_at_least_as_good() -> None:
     found = recommend_everywhere(acqf, bounds, seeds=0, evaluated=X[None], raw_samples=32)
     assert found.point.shape == (1, 2)
     assert found.value >= recommend(acqf, X, "posterior_mean").value
+
+
+def test_a_point_with_a_hole_is_not_recommended() -> None:
+    acqf = LogExpectedImprovement(gp(), 0.0)
+    at = decisions(5, d=acqf.model.train_inputs[0].shape[-1])
+    best = int(recommend(acqf, at, "posterior_mean").row)
+    others = torch.cat([at[:best], at[best + 1 :]])
+    at[best, 0] = torch.nan
+    found = recommend(acqf, at, "posterior_mean")
+    assert torch.equal(found.point, recommend(acqf, others, "posterior_mean").point)
+    torch.testing.assert_close(ObjectiveOfMean(acqf).mean(at).isnan(), at.isnan().any(dim=-1))
 
 
 def test_what_has_no_expected_risk_is_refused() -> None:

@@ -33,6 +33,7 @@ from botorch_risk.gradients import condition, predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
 from botorch_risk.models.learnt_noise import LearntNoise, default_evidence
+from botorch_risk.models.mean_and_noise import check_prior_of_constant
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess, checked_noise
 from botorch_risk.models.repeats import RepeatedOutcomes, check_finite
@@ -200,7 +201,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 if no row has two although the noise is learnt from their spread. Constant outcomes
                 are a warning, which names the replicates of a batch.
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
-                a replicate of a batch misses rows, or if there are no readings to `trim`.
+                a replicate of a batch misses rows; if there are no readings to `trim`; or if the
+                constant of `mean_module` has a prior that is not normal, and readings are evidence
+                of the noise.
             ValueError: If a limit, a beta or a choice is out of its range.
         """
         check_arguments(MeanVarianceGP.__init__, locals())
@@ -243,6 +246,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 input_transform=copy.deepcopy(input_transform),
                 evidence=noise_evidence or default_evidence(variance_link, outcomes),
             )
+        if noise.fits_with_mean:
+            check_prior_of_constant(mean_module)
         noise_of_rows, positive = noise.of_rows(X, outcomes, noise_beta)
         inputs = stand_in_first(X, outcomes.counts > 0)
         mean_model = fixed_noise.fixed_noise_gp(

@@ -5,20 +5,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from gpytorch.means import ConstantMean
-from gpytorch.priors import NormalPrior
+from gpytorch.priors import NormalPrior, Prior
 from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_nonnegative
-from botorch_risk.engine import (
-    FitResult,
-    MarginalLikelihoodObjective,
-    NotInClosedFormError,
-    Optimum,
-    Starts,
-)
+from botorch_risk.engine import FitResult, MarginalLikelihoodObjective, Optimum, Starts
 from botorch_risk.models.evidence_objective import (
     OWN_SHIFT,
     SHARED_SHIFT,
@@ -107,16 +102,30 @@ class ReadingStatistics:
         return readings, variance
 
 
-def normal_prior(mean: ConstantMean) -> tuple[Tensor, Tensor]:
-    r"""The location and the variance of the product of normal priors on a constant, `R` each.
+def check_prior_of_constant(mean: Any) -> None:
+    r"""Refuse a constant mean that cannot be integrated out of the evidence of readings.
 
     Raises:
-        NotInClosedFormError: If a prior is not normal.
+        UnsupportedError: If it has a prior that is not normal.
     """
+    if type(mean) is ConstantMean and mean.raw_constant.requires_grad:
+        priors = [prior for _, _, prior, _, _ in mean.named_priors()]
+        other = [type(each).__name__ for each in priors if not _is_normal(each)]
+        if other:
+            raise UnsupportedError(
+                "Expected normal priors on the constant of `mean_module`, which the evidence of "
+                f"all readings integrates out, or `noise_evidence='spread'`. Got {other[0]}."
+            )
+
+
+def _is_normal(prior: Prior) -> bool:
+    return type(prior) is NormalPrior and prior._transform is None
+
+
+def normal_prior(mean: ConstantMean) -> tuple[Tensor, Tensor]:
+    r"""The location and the variance of the product of normal priors on a constant, `R` each."""
     weighted, precision = torch.zeros(2, mean.raw_constant.numel()).to(mean.raw_constant).double()
-    for name, _, prior, _, _ in mean.named_priors():
-        if type(prior) is not NormalPrior or prior._transform is not None:
-            raise NotInClosedFormError(f"a prior {name} on a constant that is not normal")
+    for _, _, prior, _, _ in mean.named_priors():
         location, variance = (
             each.detach().double().expand(mean.raw_constant.shape).reshape(-1)
             for each in (prior.loc, prior.scale.square())

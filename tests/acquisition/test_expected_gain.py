@@ -69,6 +69,14 @@ def test_its_gradient_is_that_of_differences() -> None:
     assert torch.autograd.gradcheck(log_standard_improvement, u)
 
 
+def test_its_gradient_is_finite_where_its_series_far_out_would_not_be() -> None:
+    u = torch.tensor([-math.sqrt(3), math.nextafter(-math.sqrt(3), 0)], dtype=torch.double)
+    u = u.requires_grad_()
+    (slope,) = torch.autograd.grad(log_standard_improvement(u).sum(), u)
+    ratio = torch.special.ndtr(u) / log_standard_improvement(u).exp()  # of Phi to its integral
+    torch.testing.assert_close(slope, ratio)
+
+
 def test_batches_are_loops_and_order_does_not_matter() -> None:
     generator = torch.Generator().manual_seed(1)
     a, s = torch.randn(4, 1, 9, generator=generator), torch.randn(3, 9, generator=generator)

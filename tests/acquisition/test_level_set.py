@@ -1,8 +1,13 @@
 r"""Signs, levels and outputs of the scores of level-set estimation; the values are in the cases."""
 
+import warnings
+
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions.warnings import InputDataWarning
+from botorch.models import SingleTaskGP
+from gpytorch.kernels import LinearKernel
 
 from botorch_risk.acquisition import Straddle
 from botorch_risk.acquisition.level_set import straddle
@@ -62,3 +67,11 @@ def test_bad_arguments() -> None:
             Straddle(model, no_number)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`beta`"):
         Straddle(model, 1.0, beta=-1.0)
+
+
+def test_a_kernel_without_a_lengthscale_has_none_that_was_not_fitted() -> None:
+    inputs = 9 * X.squeeze(-2)
+    model = SingleTaskGP(inputs, inputs.sum(dim=-1, keepdim=True), covar_module=LinearKernel())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InputDataWarning)
+        assert Straddle(model, 1.2)(X).isfinite().all()

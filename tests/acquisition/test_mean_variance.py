@@ -5,7 +5,10 @@ import math
 import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 
@@ -203,6 +206,15 @@ def test_other_models_are_refused(bound: type, data: RepeatedData) -> None:
     model = SingleTaskGP(data.X, data.Y.mean(dim=-1, keepdim=True))
     with pytest.raises(UnsupportedError, match=r"Expected a MeanVarianceGP.* Got SingleTaskGP"):
         bound(model)
+
+
+def test_a_batch_takes_no_other_transform_than_a_weighted_sum() -> None:
+    model = mean_variance_gp(repeated_data())
+    message = r"`ScalarizedPosteriorTransform` or None\. Got ExpectationPosteriorTransform"
+    with pytest.raises(UnsupportedError, match=message):
+        qRiskAverseUpperConfidenceBound(
+            model, posterior_transform=ExpectationPosteriorTransform(n_w=2)
+        )
 
 
 def test_pending_points_of_every_replicate() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
+from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.transforms.input import AppendFeatures
 from botorch.models.transforms.input import InputPerturbation as BotorchPerturbation
 from torch import Tensor
@@ -136,6 +137,14 @@ def test_a_schedule_needs_a_model_that_fits_the_environment() -> None:
         )  # fmt: skip
 
 
+def test_a_schedule_needs_a_model_that_knows_its_number_of_inputs() -> None:
+    model = GenericDeterministicModel(lambda X: X.sum(dim=-1, keepdim=True))
+    with pytest.raises(
+        UnsupportedError, match=r"number of inputs, .*Got GenericDeterministicModel"
+    ):
+        risk_bound(model, RelativeError(), 1, risk_measure=lambda t, d_w: Expectation(), beta=4.0)
+
+
 def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
     X, Y = data()
     model, W = SingleTaskGP(X, Y), X[..., 1:]
@@ -161,6 +170,8 @@ def test_default_radius_is_the_papers(minimax: bool) -> None:
     X, Y = data()
     acqf = drbo_mmd(SingleTaskGP(X, Y), X[..., 1:], UNIT, 4, num_points=5, minimax=minimax)
     assert acqf.risk_measure.radius == pytest.approx((2 + (2 * np.log(10)) ** 0.5) / 2)
+    schedule = discrepancy_schedule(4, 1, kernel=kernel, minimax=minimax)
+    assert schedule.radius == acqf.risk_measure.radius
 
 
 def test_default_kernel_is_in_units_of_the_range_of_the_contexts() -> None:

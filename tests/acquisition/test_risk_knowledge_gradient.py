@@ -9,9 +9,11 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from gpytorch.kernels import MaternKernel, RBFKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from botorch_risk.acquisition import LogRiskKnowledgeGradient, RiskUpperConfidenceBound
+from botorch_risk.acquisition.expected_gain import log_expected_gain
 from botorch_risk.acquisition.knowledge_gradient import decisions_to_compare
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.gradients import condition
@@ -50,6 +52,22 @@ def test_it_is_what_readings_are_expected_to_gain(kernel: Any) -> None:
     found = acqf.log_gain(readings).exp()
     expected = [gain_by_quadrature(model, reading, FEW) for reading in readings]
     np.testing.assert_allclose(found.detach(), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_a_further_reading_of_known_noise_has_their_average() -> None:
+    X = torch.rand(10, 2, dtype=torch.double)
+    noise = torch.linspace(0.01, 0.5, 10, dtype=torch.double).unsqueeze(-1)
+    model = SingleTaskGP(X, waves(X).unsqueeze(-1), train_Yvar=noise)
+    acqf = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, w_is_chosen=True)
+    reading = torch.tensor([[0.4, 0.6]], dtype=torch.double)
+    with torch.no_grad():
+        joint = model.posterior(torch.cat([KNOWN.expand(FEW)[0].flatten(0, 1), reading]))
+        covariance = joint.distribution.covariance_matrix[:, -1]
+    risks, moved = (
+        each[:-1].reshape(6, 4) @ KNOWN.weights for each in (joint.mean.squeeze(-1), covariance)
+    )
+    expected = log_expected_gain(risks, moved / (covariance[-1] + noise.mean()).sqrt())
+    torch.testing.assert_close(acqf.log_gain(reading), expected.unsqueeze(-1))
 
 
 @pytest.mark.parametrize("kernel", [RBFKernel, MaternKernel])
@@ -130,6 +148,10 @@ def test_decisions_and_readings_may_have_another_form(form: Any) -> None:
     found.check_points(form(compared))
 
 
+class OwnNoise(FixedNoiseGaussianLikelihood):
+    r"""Nobody knows what noise it gives a further reading."""
+
+
 def test_wrong_arguments_are_named() -> None:
     model = model_of()
     with pytest.raises(BotorchTensorDimensionError, match=r"at least 2 decisions"):
@@ -138,6 +160,13 @@ def test_wrong_arguments_are_named() -> None:
         LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, num_samples=5)
     with pytest.raises(UnsupportedError, match="`SingleTaskGP` with one output"):
         LogRiskKnowledgeGradient(ModelListGP(model, model), KNOWN, Expectation(), FEW)
+    with pytest.raises(UnsupportedError, match=r"at most one batch dimension\. Got SingleTaskGP"):
+        LogRiskKnowledgeGradient(model_of(2, 2), KNOWN, Expectation(), FEW)
+    Y = waves(model.train_inputs[0]).unsqueeze(-1)
+    noise = OwnNoise(0.1 + Y.flatten().square())
+    own = SingleTaskGP(model.train_inputs[0], Y, likelihood=noise)
+    with pytest.raises(UnsupportedError, match=r"one noise, or a fixed one\. Got OwnNoise"):
+        LogRiskKnowledgeGradient(own, KNOWN, Expectation(), FEW)
     with pytest.raises(BotorchTensorDimensionError, match=r"the 2 inputs of the model. Got 3"):
         LogRiskKnowledgeGradient(model, KNOWN, Expectation(), torch.rand(3, 2).double())
     with pytest.raises(BotorchTensorDimensionError, match=r"batch shape of the model, \(\), or"):

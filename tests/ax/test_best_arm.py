@@ -1,12 +1,14 @@
 import warnings
 
 import pytest
-from ax.exceptions.core import DataRequiredError, UnsupportedError
+from ax.api.client import Client
+from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
 
 from botorch_risk.ax import best_arm, level_set, under_uncertain_context
+from botorch_risk.ax.trials import measured_arms
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import WorstCase
-from tests.ax.laboratory import HUMIDITY, laboratory, play, with_table
+from tests.ax.laboratory import HUMIDITY, PARAMETERS, laboratory, play, with_table
 
 pytestmark = [pytest.mark.filterwarnings("ignore:No observation of outcome")]
 
@@ -67,6 +69,10 @@ def test_contexts_and_what_came_after_the_last_candidate_count() -> None:
 def test_bad_input() -> None:
     with pytest.raises(DataRequiredError, match=r"a completed trial. Got none with data"):
         best_arm(laboratory())
+    aimless = Client()
+    aimless.configure_experiment(parameters=PARAMETERS)
+    with pytest.raises(UserInputError, match=r"an experiment with an objective\. Got none"):
+        measured_arms(aimless._experiment)
     client = laboratory(strategy=level_set(0.5, num_initial=2))
     play(client, 3)
     with pytest.raises(UnsupportedError, match=r"a confidence bound of a risk. Got Straddle"):

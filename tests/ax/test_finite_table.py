@@ -189,6 +189,9 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             table(risk_measure=measure, **arguments)
+    by_name: Any = {"low": 0.5, "high": 0.5}
+    with pytest.raises(TypeError, match=r"`weights` to be a list\. Got dict"):
+        finite_table(["base"], ["alcohol"], weights=by_name)
     for arguments, message in (
         ({"names": (["base"], ["alcohol"])}, r"\['base', 'alcohol', 'solvent'\], each once"),
         (

@@ -1,15 +1,20 @@
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from ax.exceptions.core import UserInputError
+from ax.generators.torch.botorch_modular.surrogate import ModelConfig, SurrogateSpec
 from botorch.exceptions.warnings import BotorchWarning
+from botorch.models import SingleTaskGP
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_risk.ax import ObservedDataset, level_set, readings
-from botorch_risk.ax.observed import with_counts
+from botorch_risk.ax.generator import RiskGenerator
+from botorch_risk.ax.observed import ObservedAdapter, with_counts
+from botorch_risk.models import MeanVarianceGP
 from tests.ax.laboratory import laboratory, play
 
 NAMES: dict[str, Any] = {"feature_names": ["a", "b"], "outcome_names": ["y"]}
@@ -70,6 +75,20 @@ def test_single_readings_among_others_are_no_exact_ones(count: int) -> None:
     assert (data["does not"].Yvar is None) == (count == 1)
     if count == 1:
         assert found["does not"].model.likelihood.noise.numel() == 1  # one level, learnt
+
+
+def test_one_model_among_several_that_learns_its_noise_is_enough() -> None:
+    learns, does_not = (
+        ModelConfig(botorch_model_class=kind) for kind in (MeanVarianceGP, SingleTaskGP)
+    )
+    for configs, expected in (
+        ([learns, does_not], True),
+        ([does_not, learns], True),
+        ([does_not, does_not], False),
+    ):
+        generator = RiskGenerator(surrogate_spec=SurrogateSpec(model_configs=configs))
+        adapter: Any = SimpleNamespace(generator=generator)
+        assert ObservedAdapter._learns_noise(adapter, "purity") == expected
 
 
 def test_standard_errors_without_counts_are_known_noise() -> None:

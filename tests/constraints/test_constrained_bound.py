@@ -208,6 +208,11 @@ def test_bad_arguments_are_refused() -> None:
         ConstrainedUpperConfidenceBound(model, bound, [beyond])
     with pytest.raises(ValueError, match="`penalty` to be finite and >= 0"):
         ConstrainedUpperConfidenceBound(model, bound, [CHANCE], penalty=-1.0)
+    averse = RiskAverseUpperConfidenceBound(mean_variance_gp(repeated_data()))
+    constraint = NoisyChanceConstraint(9.0, outcome=0, delta=0.1)
+    without_w = ConstrainedUpperConfidenceBound(averse.model, averse, [constraint])
+    with pytest.raises(UnsupportedError, match=r"risk over W, .* Got RiskAverseUpperConfidence"):
+        without_w.expected_risk(decisions(3))
     far = RiskConstraint(ENVIRONMENT, Expectation(), 99.0, outcome=1)
     with pytest.warns(UserInputWarning, match="outcome 1 is at least the threshold 99"):
         ConstrainedUpperConfidenceBound(model, bound, [far])

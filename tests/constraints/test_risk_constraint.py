@@ -104,6 +104,9 @@ def test_bad_constraints_are_refused() -> None:
         RiskConstraint(ENVIRONMENT, ConditionalValueAtRisk(0.4), 0.0, -1)
     with pytest.raises(TypeError, match="Expected a `RiskMeasure`"):
         RiskConstraint(ENVIRONMENT, measure, 0.0, 0)
+    learnt = ObservedContexts(torch.tensor([[0.0], [1.0]]), DiscreteEnvironment)
+    with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.* Got 'VaR'"):
+        RiskConstraint(learnt, measure, 0.0, 0)
     with pytest.raises(ValueError, match=r"`delta` in \(0, 1\)"):
         NoisyChanceConstraint(0.0, 0, 1.5)
     with pytest.raises(ValueError, match="finite `threshold`"):

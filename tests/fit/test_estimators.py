@@ -137,6 +137,12 @@ def test_mcmc_samples_hyperparameters() -> None:
         estimator(model_of(2), [0, 1], 1)
 
 
+def test_mcmc_is_of_one_replicate() -> None:
+    pytest.importorskip("numpyro")
+    with pytest.raises(UnsupportedError, match=r"a model of one replicate: .*\[2\]"):
+        FullyBayesian()(model_of(2), [0, 1], 1)
+
+
 def test_mcmc_lets_jax_forget_what_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     jax = pytest.importorskip("jax")
     pytest.importorskip("numpyro")

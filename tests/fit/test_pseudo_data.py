@@ -232,6 +232,15 @@ def test_batch_equals_the_loop_over_replicates(name: str) -> None:
             torch.testing.assert_close(one, many[r], rtol=1e-5, atol=1e-6)
 
 
+def test_a_replicate_with_fewer_inputs_has_the_loss_that_it_has_alone() -> None:
+    X, Y = data(2)
+    X[1, 5:] = X[1, :4]
+    together, _ = losses("default", X, Y, seeds=[3, 4])
+    for r, seed in enumerate((3, 4)):
+        alone, _ = losses("default", X[r], Y[r], seeds=seed)
+        torch.testing.assert_close(value(together)[r], value(alone))
+
+
 def test_masked_rows_do_not_count() -> None:
     X, Y = data(2)
     observed = torch.ones(2, 9, dtype=torch.bool)

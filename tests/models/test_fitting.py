@@ -128,6 +128,9 @@ def test_fitting_refuses_what_it_cannot_do():
     for options in ({"closure": lambda: None}, {"closure_kwargs": {}}):
         with pytest.raises(UnsupportedError, match="no closure"):
             fit(model, **options)
+    for options in ({"num_restarts": 1, "seeds": 0}, {"observed": torch.ones(10).bool()}):
+        with pytest.raises(UnsupportedError, match="one process for `num_restarts` and `observed`"):
+            fit_exact_gp(model, **options)
     conditioned = model.condition_on_observations(points(1), points(1)[:, :1])
     for attempt in (conditioned.refresh_noise, lambda: fit(conditioned)):
         with pytest.raises(UnsupportedError, match="conditioned on further"):

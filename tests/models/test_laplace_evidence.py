@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from botorch_risk.engine import MarginalLikelihoodObjective, fit_exact_gp
-from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models import MeanVarianceGP, mean_and_noise
 from botorch_risk.models.evidence_objective import TwoProcesses, log_density_of_shifts
 from botorch_risk.models.laplace_evidence import Readings, evidence_at, find_mode
 
@@ -293,6 +293,21 @@ def test_a_warm_start_takes_fewer_evaluations_to_the_same_optimum(k: int) -> Non
     torch.testing.assert_close(
         warm.predicted_noise(at), model.predicted_noise(at), rtol=1e-2, atol=1e-4
     )
+
+
+def test_a_single_reading_among_many_repeats_takes_no_further_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, Y = heteroscedastic(n=30, k=3)
+    number = {}
+    for singles in (1, 10):
+        table = Y.clone()
+        table[..., :singles, 1:] = torch.nan
+        for name, threshold in (("default", 0.1), ("never", 1.0)):
+            monkeypatch.setattr(mean_and_noise, "MANY_SINGLES", threshold)
+            number[singles, name] = fit_exact_gp(MeanVarianceGP(X, table)).num_evaluations.item()
+    assert number[1, "default"] == number[1, "never"]
+    assert number[10, "default"] > number[10, "never"]
 
 
 def test_a_warm_start_that_leads_astray_ends_where_a_cold_one_does() -> None:

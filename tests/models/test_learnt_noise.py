@@ -6,7 +6,7 @@ import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from scipy import stats
 
-from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from tests.models import oracles
 from tests.models.examples import SPREAD, matern, repeats, set_process, small_model, with_missing
 
@@ -253,3 +253,11 @@ def test_refuses_one_noise_level_for_ragged_batches():
     Y[1] = with_missing(Y[1])
     with pytest.raises(UnsupportedError, match="same rows of every replicate"):
         MeanVarianceGP(X, Y, variance_link="identity")
+
+
+def test_known_levels_are_those_of_every_row_of_every_replicate():
+    X, Y = repeats(batch_shape=(2,))
+    Y[1, 3] = torch.nan
+    outcomes = RepeatedOutcomes.from_repeats(Y, Y.square(), allow_missing=True)
+    with pytest.raises(UnsupportedError, match=r"every row of every replicate.* one by one"):
+        MeanVarianceGP(X, outcomes)

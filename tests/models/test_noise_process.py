@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
@@ -204,6 +204,31 @@ def test_sample_variances_of_one_repeat_or_without_spread_can_be_conditioned_on(
         new_X, new_Y, num_repeats=5, variances=torch.zeros(2, 1, dtype=torch.double)
     )
     assert (none.predicted_noise(new_X) < model.predicted_noise(new_X)).all()
+
+
+def test_a_row_without_spread_leaves_the_one_beside_it_alone():
+    model, new_X, new_Y = small_model(), points(2), torch.rand(2, 1, dtype=torch.double)
+    variances = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    both = model.condition_on_observations(new_X, new_Y, num_repeats=5, variances=variances)
+    one_by_one = model
+    for row in zip(new_X.split(1), new_Y.split(1), variances.split(1), strict=True):
+        one_by_one = one_by_one.condition_on_observations(*row[:2], num_repeats=5, variances=row[2])
+    torch.testing.assert_close(both.predicted_noise(new_X), one_by_one.predicted_noise(new_X))
+
+
+def test_variances_of_repeats_are_numbers_of_several_repeats():
+    new_X, new_Y = points(2), torch.rand(2, 1, dtype=torch.double)
+    for wrong in (-1.0, torch.nan, torch.inf):
+        variances = torch.tensor([[1.0], [wrong]], dtype=torch.double)
+        with pytest.raises(InputDataError, match=r"finite `variances` >= 0\. Got \[1\.0, "):
+            small_model().condition_on_observations(
+                new_X, new_Y, num_repeats=5, variances=variances
+            )
+    one_level = small_model(variance_link="identity", min_noise_variance=1e-3)
+    with pytest.raises(UnsupportedError, match=r"two repeats in every row if one .* Got 1\."):
+        one_level.condition_on_observations(
+            new_X, new_Y, num_repeats=1, variances=torch.ones(2, 1, dtype=torch.double)
+        )
 
 
 @UNSCALED

@@ -379,4 +379,6 @@ def test_a_share_needs_a_finite_threshold() -> None:
     for under in (None, 0.1, "expectation", Expectation):
         with pytest.raises(TypeError, match="Expected `under` to be a risk measure"):
             ShareAbove(0.5, under=under)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"a monotone measure as `under`\. Got MeanVariance"):
+        ShareAbove(0.5, under=MeanVariance(1.0))
     assert ShareAbove(2.0)(torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.5])) == 0.5

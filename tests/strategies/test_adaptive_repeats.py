@@ -194,6 +194,14 @@ def test_costs_reach_the_acquisition() -> None:
     assert (many == 4).all()
 
 
+def test_a_round_asks_for_one_point() -> None:
+    strategy = adaptive_repeats(PROBLEM.bounds, 0, rule=FixedRepeats(2), **OPTIONS)
+    X = strategy.ask()
+    strategy.tell(X, readings(X, 3))
+    with pytest.raises(UnsupportedError, match=r"Expected a `batch_size` of 1\. Got 2"):
+        strategy.ask(2)
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"`budget` to be at least 1\. Got 0"):
         adaptive_repeats(PROBLEM.bounds, 0, budget=0, **OPTIONS)

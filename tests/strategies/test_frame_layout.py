@@ -76,6 +76,13 @@ def test_settings_that_were_asked_for_again_are_a_round_also_after_loading() -> 
     assert unasked.strategy.history.rounds.tolist() != [0, 0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("settings", [[0.0, np.nan, 1.0], []])
+def test_listed_settings_have_no_hole(settings: list[float]) -> None:
+    places = pd.DataFrame({"x": np.array(settings)})
+    with pytest.raises(ValueError, match="settings without a hole"):
+        FrameExperiment(places, {"y": None}, truvar, goal=Maximize(), noise=1.0, num_initial=3)
+
+
 def test_weights_of_listed_settings_go_by_their_names() -> None:
     places = pd.DataFrame({"x": np.linspace(0, 1, 9)}, index=list("abcdefghi"))
     weights = pd.Series(np.geomspace(1, 100, 9), index=places.index)
@@ -209,6 +216,7 @@ MISFITS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"contexts": {"rise_mean": (0, 1)}}, ValueError, "Got 'rise_mean'"),
     ({"contexts": {"rise_risk_lower": (0, 1)}}, ValueError, "Got 'rise_risk_lower'"),
     ({"contexts": {"wind": (0, 1)}}, UnsupportedError, "Expected a strategy with the argument"),
+    ({"contexts": {1: (0, 1)}}, ValueError, r"`contexts` to be named by strings. Got \{1: "),
     ({"units": {"hat": "K"}}, ValueError, "Expected units of the columns .* Got 'hat'"),
     ({"seed": 0.5}, TypeError, "Expected `seed`"),
 ]

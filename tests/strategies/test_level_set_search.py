@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
+from scipy.stats import norm
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet, RelativeLevelSet
@@ -15,6 +16,7 @@ from botorch_risk.environments import (
     KernelDensityEnvironment,
     ObservedContexts,
 )
+from botorch_risk.level_sets import ExpectedClassification
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -181,6 +183,36 @@ def test_the_distribution_may_be_learnt_and_the_decision_perturbed() -> None:
     assert ((strategy.classify().probability >= 0.5) != above).sum(dim=-1).max() <= 4
 
 
+@pytest.mark.parametrize(
+    ("number", "picks", "w_is_chosen"), [(12, 1, True), (41, 3, True), (41, 3, False)]
+)
+def test_it_reads_what_is_expected_to_classify_most_of_the_least_certain(
+    number: int, picks: int, w_is_chosen: bool
+) -> None:
+    options: dict[str, Any] = {"confidence": 0.99, "num_compared": number, "batch_size": picks}
+    options |= {"criterion": "classified", "goal": LevelSet(0.5), "w_is_chosen": w_is_chosen}
+    strategy = play(build(0, **options), 1)
+    method: Any = strategy.method
+    bound, samples = strategy.belief, method.classes.samples(strategy.belief, DECISIONS)[0]
+    mean, deviation = samples.mean(dim=-1), samples.std(dim=-1, correction=0)
+    compared = DECISIONS[((mean - 0.5).abs() / deviation).argsort()[:number]].unsqueeze(0)
+    asked = strategy.ask()
+    for pick in range(picks):
+        score = ExpectedClassification(
+            bound.model,
+            WEATHER,
+            ConditionalValueAtRisk(0.4),
+            compared,
+            0.5,
+            beta=norm.ppf(0.99) ** 2,
+            w_is_chosen=w_is_chosen,
+            X_pending=asked[:, :pick] if pick else None,
+        )
+        best = score.evaluate(compared).argmax()
+        rows = score.best_value(compared) if w_is_chosen else compared
+        assert torch.equal(rows[:, best], asked[:, pick])
+
+
 def test_it_goes_on_from_its_state() -> None:
     strategy = play(build(w_is_chosen=True), 2)
     again = build(w_is_chosen=True)
@@ -192,7 +224,12 @@ def test_bad_arguments_are_refused() -> None:
     contexts = ObservedContexts(torch.tensor([[0.0], [1.0]]).double())
     with pytest.raises(UnsupportedError, match="known distribution"):
         build(environment=contexts, w_is_chosen=True)
-    for wrong in ({"confidence": 0.4}, {"criterion": "widest"}, {"num_compared": 1}):
+    for wrong in (
+        {"confidence": 0.4},
+        {"confidence": 0.5},
+        {"criterion": "widest"},
+        {"num_compared": 1},
+    ):
         with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
             build(**wrong)
     with pytest.raises((ValueError, TypeError), match="goal"):

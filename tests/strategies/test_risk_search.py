@@ -22,6 +22,7 @@ from botorch_risk.strategies import (
     Box,
     DecisionThenValue,
     EnvironmentRisk,
+    LargestKnowledgeGradient,
     RiskRecipe,
     Strategy,
     largest_bound,
@@ -260,12 +261,26 @@ def test_lacing_without_lacing_values_is_refused_before_anything_is_asked() -> N
         )
 
 
+@quietly
+def test_what_knows_no_constraints_refuses_a_bound_with_constraints() -> None:
+    strategy = build(0, num_initial=4, choose=LargestKnowledgeGradient())
+    play(strategy, 1)
+    for answer in (strategy.ask, lambda: strategy.stopping(0.1)):
+        with pytest.raises(UnsupportedError, match=r"without constraints\. Got .* Constrained"):
+            answer()
+
+
 def test_bad_arguments_are_refused() -> None:
     parts = {**KNOWN, "constraints": CONSTRAINTS}
     with pytest.raises(TypeError, match="Expected"):
         risk_search(PROBLEM.decision_bounds, 0, **{**parts, "risk_measure": "cvar"})
     with pytest.raises(ValueError, match="beta"):
         risk_search(PROBLEM.decision_bounds, 0, beta=-1.0, **parts)
+    by_bound = DecisionThenValue(largest_bound, least_certain)
+    with pytest.raises(
+        ValueError, match=r"`acquisition` or `choose`\. Got <class .*, DecisionThen"
+    ):
+        build(acquisition=qLogNoisyExpectedImprovement, choose=by_bound)
     perturbed = InputPerturbation(torch.zeros(3, 2, dtype=torch.double))
     with pytest.raises(UnsupportedError, match="w_is_chosen=False"):
         build(environment=perturbed, w_is_chosen=True)

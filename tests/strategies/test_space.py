@@ -12,7 +12,12 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.acquisition.named import gp_ucb
-from botorch_risk.environments import InputPerturbation
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    Environment,
+    InputPerturbation,
+    KernelDensityEnvironment,
+)
 from botorch_risk.strategies import (
     Acquire,
     Box,
@@ -164,6 +169,31 @@ def test_perturbations_leave_whole_numbers_alone() -> None:
     assert EnvironmentSpace(box, InputPerturbation(delta)).perturbs
     with pytest.raises(UnsupportedError, match=r"of 0 in the columns .* \[0, 2\]\. Got 0\.1"):
         EnvironmentSpace(box, InputPerturbation(delta + 0.1))
+
+
+class RelativeError(Environment):
+    r"""A machine sets the decision to within a tenth of it."""
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        errors = torch.tensor([-0.1, 0.0, 0.1]).to(X)
+        return X.unsqueeze(-2) * (1 + errors).unsqueeze(-1), torch.full_like(errors, 1 / 3)
+
+
+def test_an_environment_is_independent_or_a_perturbation() -> None:
+    with pytest.raises(UnsupportedError, match=r"or an `InputPerturbation`\. Got RelativeError"):
+        EnvironmentSpace(Box(BOUNDS), RelativeError())
+
+
+def test_replicates_with_environments_of_their_own_are_told_apart_if_these_are_discrete() -> None:
+    observed = torch.rand(2, 5, 1, dtype=torch.double)
+    unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    learnt = KernelDensityEnvironment(observed, unit, n_w=4, seeds=[0, 1])
+    space = EnvironmentSpace(Box(BOUNDS), learnt)
+    assert space.of([0, 1]) is space
+    with pytest.raises(UnsupportedError, match=r"Got KernelDensityEnvironment of .*\[2\]"):
+        space.of([1])
+    known = EnvironmentSpace(Box(BOUNDS), DiscreteEnvironment(observed))
+    assert torch.equal(known.of([1]).environment.points, observed[1:])
 
 
 class WholeNumbers:

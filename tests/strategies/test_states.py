@@ -4,6 +4,7 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -74,6 +75,13 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "frame": (frame, new_frame),
     "table": (table, new_table),
 }
+
+
+@cache
+def state_of(kind: str) -> dict[str, Any]:
+    r"""A state to edit copies of."""
+    make, _ = KINDS[kind]
+    return make().state_dict()  # type: ignore[no-any-return]
 
 
 def flipped(text: str, number: int) -> Iterator[str]:
@@ -169,6 +177,8 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("strategy", ("rounds",), [0, 0, 0, 0, -5], r"'rounds' of 5 rows.*-5"),
     ("strategy", ("rounds",), [0, 0, 0, 0], r"'rounds' of 5 rows"),
     ("strategy", ("rounds",), None, r"Got no 'rounds'"),
+    ("strategy", ("state", "fit f.theta"), tensor(lambda t: t[:0]), r"1 replicates. Got \(0, 3\)"),
+    ("strategy", ("state", "fit f.theta"), tensor(lambda t: t[0]), r"1 replicates. Got \(3,\)"),
     ("strategy", ("format",), 0, r"format"),
     ("frame", ("rows", "waste"), lambda old: old[1:], r"Expected 10 rows of 'waste'"),
     ("frame", ("rows", "heat"), None, r"'rows' of the columns"),
@@ -185,22 +195,43 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("table", ("outcomes", 0, 1), [torch.inf], r"finite outcomes of pair"),
     ("table", ("outcomes", 0, 1), ["0.3"], r"finite outcomes of pair .* Got '0.3'"),
     ("table", ("outcomes",), {}, r"lists of pairs"),
+    ("table", ("outcomes", 0), [0], r"a pair with its outcomes. Got \[0\]"),
+    ("table", ("outcomes", 0), [0, 0.3], r"a pair with its outcomes. Got \[0, 0.3\]"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "path", "edit", "message"), FAULTS)
-@pytest.mark.handful
 def test_what_cannot_be_data_is_named(
     kind: str, path: tuple[Any, ...], edit: Any, message: str
 ) -> None:
-    make, new = KINDS[kind]
-    state, found = edited(make().state_dict(), path, edit), new()
+    _, new = KINDS[kind]
+    state, found = edited(state_of(kind), path, edit), new()
     before = found.state_dict()
     if path == ("format",):
         state = {**state, "format": 0}
     with pytest.raises(ValueError, match=message):
         found.load_state_dict(state)
     assert found.state_dict() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_state_is_named(kind: str) -> None:
+    _, new = KINDS[kind]
+    found = new()
+    for wrong in (None, [1, 2], "state"):
+        with pytest.raises(ValueError, match=r"Expected what `state_dict\(\)` gives\. Got "):
+            found.load_state_dict(wrong)
+    with pytest.raises(ValueError, match=r"Expected a state of JSON\. Got another: .*Tensor"):
+        found.load_state_dict({**state_of(kind), "more": torch.zeros(1)})
+
+
+def test_one_asked_setting_is_loaded() -> None:
+    asking, resumed = frame(), new_frame()
+    settings = asking.ask(1).assign(waste=2.2)
+    resumed.load_state_dict(json.loads(json.dumps(asking.state_dict())))
+    for each in (asking, resumed):
+        each.tell(settings)
+    assert resumed.state_dict() == asking.state_dict()
 
 
 @pytest.mark.parametrize(("name", "value"), [("rows", []), ("joined", {})])

@@ -249,6 +249,8 @@ def test_refused_outcomes_change_nothing() -> None:
         found.tell_matrix(Y[:3])
     with pytest.raises(InputDataError, match=r"the names of `Y` to be"):
         found.tell_matrix(pd.DataFrame(Y[:2], CONDITIONS[:2], CONTEXTS))
+    with pytest.raises(InputDataError, match="finite `Y`, NaN where missing"):
+        found.tell_matrix(np.where(Y.min() < Y, Y, -np.inf))
     with pytest.raises(ValueError, match=r"outcomes of at least two pairs before that. Got 0"):
         found.recommend()
     with pytest.raises(ValueError, match=r"`q` to be at least 1"):

@@ -315,6 +315,26 @@ def test_categories_of_a_domain_are_refused() -> None:
         Strategy(space, method, seeds=0, num_initial=2)
 
 
+def test_only_truvar_has_sets_and_epochs() -> None:
+    other = strategies.random_search(torch.tensor([[0.0], [1.0]]), 0)
+    with pytest.raises(UnsupportedError, match=r"strategy of `truvar`\. Got Random"):
+        truvar_state(other)
+
+
+def test_a_row_of_which_a_part_is_missing_is_no_sample() -> None:
+    partly, wholly = leveled([0, 1]), leveled([0, 1])
+    for index, strategy in enumerate((partly, wholly)):
+        X = strategy.ask()
+        Y = truth(X[..., :2])
+        strategy.tell(X, Y)
+        X = strategy.ask()
+        Y = truth(X[..., :2])
+        X[0, 0, -1 if index == 0 else slice(None)] = torch.nan
+        Y[0, 0] = torch.nan
+        strategy.tell(X, Y)
+    assert torch.equal(partly.ask(), wholly.ask())
+
+
 @pytest.mark.parametrize("weights", [-torch.ones(len(grid())), torch.ones(3)])
 def test_weights_are_checked_before_anything_is_asked(weights: Tensor) -> None:
     with pytest.raises((ValueError, BotorchTensorDimensionError), match=r"Expected .*`weights`"):

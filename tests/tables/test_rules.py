@@ -59,6 +59,24 @@ def generators(number: int) -> list[torch.Generator]:
     return [torch.Generator().manual_seed(each) for each in range(number)]
 
 
+def test_conditions_of_a_large_bound_are_promising_too() -> None:
+    factors = Factors.of(torch.eye(60, dtype=torch.double))
+    generator = torch.Generator().manual_seed(0)
+    Y = 5 + torch.randn(1, 90, generator=generator, dtype=torch.double)
+    pairs = torch.arange(90).unsqueeze(0)  # of the first 45 conditions
+    data = TableReadings(factors, Factors.of(torch.eye(2, dtype=torch.double)), pairs, Y, 0.1)
+    posterior = TablePosterior.of(data, fit_table(data).hyperparameters)
+    free = torch.ones(1, 60, 2, dtype=torch.bool)
+    known = TableBelief(posterior, Expectation(), torch.full((2,), 0.5).double(), free)
+    deviation = posterior.combined(known.risk.gradient)[0].sqrt()
+    found = known.promising()[0]
+    assert found.unique().numel() == 48
+    best = known.risk.value[0].topk(24).indices
+    assert torch.equal(found[:24], best)
+    upper = (known.risk.value + 2 * deviation)[0].index_fill(0, best, -torch.inf)
+    assert upper[found[24:]].min() >= upper.topk(24).values.min()
+
+
 def expected_best_risk(known: TableBelief, pair: int) -> float:
     r"""The largest expectation once the reading of a pair is known, by Gauss-Hermite quadrature."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)

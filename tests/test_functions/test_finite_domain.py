@@ -82,6 +82,8 @@ def test_errors():
             FiniteDomainProblem(DOMAIN, VALUES, noise)
     with pytest.raises(BotorchTensorDimensionError, match=r"`... x 2` or `... x 2`"):
         FiniteDomainProblem(DOMAIN, VALUES).evaluate_true(torch.zeros(1, 3))
+    with pytest.raises(BotorchTensorDimensionError, match=r"shape `... x 2`\. Got X.shape"):
+        FiniteDomainProblem(DOMAIN, VALUES)(torch.zeros(1, 3, dtype=torch.double))
 
 
 def squared_exponential(a, b, lengthscale=0.1):

@@ -137,6 +137,14 @@ class PartlyLost(RiskMeasure):
         return (weights * torch.cat([first + 0 * lost, values[..., 1:]], dim=-1)).sum(dim=-1)
 
 
+def zero_of_one_stream(problem: Any, streams: Any) -> Tensor:
+    r"""Draws for a list, and none for a generator by itself."""
+    if not isinstance(streams, list):
+        return torch.zeros_like(problem.bounds[0])
+    draws = [torch.rand(2, generator=each, dtype=torch.double) for each in streams]
+    return torch.stack(draws).to(problem.bounds)
+
+
 BROKEN: list[tuple[Callable[[], Report], str, str]] = [
     (
         lambda: check_risk_measure(
@@ -231,7 +239,31 @@ BROKEN: list[tuple[Callable[[], Report], str, str]] = [
         "draws_depend_on_the_generator_alone",
         r"Expected the draws of the same seeds",
     ),
+    (
+        lambda: check_test_problem(
+            lambda dtype: Branin(negate=True, dtype=dtype), sample=zero_of_one_stream
+        ),
+        "draws_depend_on_the_generator_alone",
+        r"Expected the draw of seed 1 alone",
+    ),
 ]
+
+
+class WholeContext(Branin):
+    r"""One decision and one context, a whole number."""
+
+    continuous_inds = [0]  # noqa: RUF012
+    discrete_inds = [1]  # noqa: RUF012
+
+
+def test_a_context_may_be_a_whole_number() -> None:
+    report = check_test_problem(
+        lambda dtype: WholeContext(negate=True, dtype=dtype),
+        decision=1,
+        objective=lambda problem, X: -X.squeeze(-1).square(),
+        optimum=lambda problem: (torch.zeros(1).to(problem.bounds), 0.0),
+    )
+    assert "an_objective_has_the_shape_of_the_decisions" in report.held
 
 
 @pytest.mark.parametrize(("check", "law", "message"), BROKEN, ids=[law for _, law, _ in BROKEN])

@@ -125,6 +125,12 @@ def test_a_noise_level_may_be_exact() -> None:
     torch.testing.assert_close(exact.evaluate_domain(), nearly.evaluate_domain())
 
 
+@pytest.mark.parametrize("variances", [(), (1e-3, -1.0), (torch.inf,), (torch.nan,)])
+def test_bad_noise_levels(variances: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match=r"Expected finite noise variances >= 0\. Got \("):
+        NoiseLevels(variances)
+
+
 @pytest.mark.parametrize(
     ("costs", "cost", "got"), [(None, None, "neither"), ((1.0, 2.0), travel, "both")]
 )

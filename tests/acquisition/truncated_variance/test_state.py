@@ -87,6 +87,7 @@ def test_equals_the_printed_algorithms(monotone: bool, threshold: float | None, 
     assert epochs[-1] > 1
     assert r == 0.1 or max(np.diff(epochs)) > 1
     assert state.cost == 14 * 2.5
+    assert state.num_updates == 14
     stands = status(state, posterior)
     assert stands.num_unclassified == state.unclassified.sum()
     assert stands.largest_deviation == posterior.variance[state.unclassified].max().sqrt()

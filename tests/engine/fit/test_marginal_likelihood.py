@@ -10,6 +10,7 @@ from gpytorch.constraints import GreaterThan, Interval, LessThan, Positive
 from gpytorch.kernels import RBFKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import ConstantMean
+from gpytorch.priors import UniformPrior
 from scipy.optimize import check_grad
 from torch import Tensor
 
@@ -298,3 +299,9 @@ def test_additional_noise_is_not_known() -> None:
     )
     with pytest.raises(NotInClosedFormError, match="additional noise"):
         parts(likelihood=likelihood)
+
+
+def test_a_prior_of_bounded_support_is_not_known() -> None:
+    kernel = RBFKernel(batch_shape=torch.Size([2]), lengthscale_prior=UniformPrior(0.1, 2.0))
+    with pytest.raises(NotInClosedFormError, match=r"a prior .*lengthscale_prior of bounded suppo"):
+        parts(covar_module=kernel)

@@ -12,7 +12,7 @@ from gpytorch.priors import (
     SmoothedBoxPrior,
 )
 
-from botorch_risk.engine.fit.priors import draw, log_density
+from botorch_risk.engine.fit.priors import draw, log_density, normal_precision
 
 BATCH = torch.Size([3])
 SHAPE = torch.Size([3, 1, 2])
@@ -63,3 +63,10 @@ def test_draws_of_a_log_normal_have_its_median() -> None:
 def test_other_priors_are_not_drawn_from() -> None:
     generator = np.random.default_rng(0)
     assert draw(HalfCauchyPrior(1.0), SHAPE, BATCH, generator, replicate=0) is None
+
+
+def test_only_normal_priors_have_a_precision() -> None:
+    location, precision = normal_precision([NormalPrior(0.2, 0.5)], SHAPE, BATCH)
+    assert (location == np.float32(0.2)).all() and (precision == 4.0).all()
+    with pytest.raises(ValueError, match=r"Expected normal `priors`\. Got HalfCauchyPrior"):
+        normal_precision([HalfCauchyPrior(1.0)], SHAPE, BATCH)

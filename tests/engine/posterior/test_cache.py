@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+from botorch.exceptions.errors import InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 
@@ -156,3 +157,11 @@ def test_a_block_does_not_keep_the_models_that_came_and_went():
         del model, predictor
         gc.collect()
         assert gone() is None
+
+
+def test_hyperparameters_that_are_no_numbers_are_named() -> None:
+    model = make_model()
+    with torch.no_grad():
+        model.covar_module.raw_outputscale.fill_(torch.nan)
+    with pytest.raises(InputDataError, match=r"covariance and noise are numbers\. Got NaN: .*64"):
+        Belief(model)(torch.rand(3, 2, dtype=torch.double))

@@ -229,6 +229,12 @@ def test_bad_input() -> None:
     two = SingleTaskGP(D[:4], torch.cat([truth(D[:4]), D[:4, :1]], dim=-1))
     with pytest.raises(UnsupportedError, match=r"one output.*num_outputs=2"):
         DomainPosterior(two, D)
+    points = torch.rand(2, 2, 3, 2, dtype=torch.double)
+    batched = SingleTaskGP(points, points.sum(dim=-1, keepdim=True))
+    with pytest.raises(
+        UnsupportedError, match=r"batch shape of \[\] or \[R\]\. .*Size\(\[2, 2\]\)"
+    ):
+        DomainPosterior(batched, D)
     with pytest.raises(BotorchTensorDimensionError, match="at least one point"):
         DomainPosterior(model, D[:0])
     with pytest.raises(BotorchTensorDimensionError, match=r"batch_shape x \|D\| x d"):

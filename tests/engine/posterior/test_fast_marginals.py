@@ -213,6 +213,21 @@ def test_what_is_of_the_model_is_found_on_the_view() -> None:
         assert torch.equal(twin.posterior(X).mean, view.posterior(X).mean)
 
 
+class Shared(SingleTaskGP):
+    r"""A model that its copies share."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Shared":
+        return self
+
+
+def test_a_copy_is_a_view_even_of_a_model_that_copies_itself() -> None:
+    X = torch.rand(4, 2, dtype=torch.double)
+    view = FastMarginals(Shared(X, X.sum(dim=-1, keepdim=True)))
+    twin = copy.deepcopy(view)
+    assert isinstance(twin, FastMarginals) and twin is not view
+    assert twin.model is view.model
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -186,6 +186,17 @@ def test_points_do_not_meet_the_batch_of_other_models():
     torch.testing.assert_close(together, Belief(model)(X.expand(2, 2, 2)))
 
 
+def test_a_mean_has_a_gradient_only_where_one_is_asked_for():
+    model = make_model()
+    X = torch.rand(3, 2, dtype=torch.double)
+    predictor = Belief(model)
+    assert not predictor.mean(X).requires_grad
+    leaf = X.clone().requires_grad_()
+    assert predictor.mean(leaf).requires_grad
+    with torch.no_grad():
+        assert not predictor.mean(leaf).requires_grad
+
+
 def test_refuses_what_it_cannot_predict():
     X = torch.rand(6, 2, dtype=torch.double)
     with pytest.raises(UnsupportedError, match=r"one output.*num_outputs=2"):
