@@ -68,3 +68,14 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     root: Tensor = psd_safe_cholesky(covariance + (weak * jitter)[..., None, None] * identity)
     return root
+
+
+def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The true entries of a `B x n` mask in order, `B x a`, and which of them are not padding."""
+    count = mask.sum(dim=-1, keepdim=True)
+    size = int(count.max())
+    # A stable sort of what is false puts the true entries in front in their order, for all
+    # replicates at once; `nonzero` would return lists of different lengths.
+    order = torch.argsort((~mask).to(torch.uint8), dim=-1, stable=True)[:, :size]
+    valid = torch.arange(size, device=mask.device) < count
+    return order, valid

@@ -18,7 +18,6 @@ from botorch_risk.acquisition.truncated_variance.covering import (
     previous_row,
 )
 from botorch_risk.acquisition.truncated_variance.gain import (
-    Targets,
     anticipated_gain,
     gain,
     inverse_variance,
@@ -202,7 +201,9 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         posterior = self._conditioned
         return self._covering.select(posterior, self.previous, q)
 
-    def _at(self, posterior: DomainPosterior, targets: Targets, X: Tensor) -> Tensor:
+    def _at(
+        self, posterior: DomainPosterior, targets: DomainPosterior.Targets, X: Tensor
+    ) -> Tensor:
         r"""Values at `B x m x d` points."""
         points, level = self.terms.split(X, self.posterior.domain.shape[-1])
         at = posterior.at(points)

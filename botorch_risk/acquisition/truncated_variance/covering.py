@@ -10,13 +10,10 @@ from torch.nn.functional import pad
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.truncated_variance.gain import (
-    Candidates,
-    Targets,
     anticipated_gain,
     anticipated_set,
-    gain_on_domain,
     inverse_variance,
-    map_rows,
+    targets_of,
 )
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
@@ -67,12 +64,12 @@ class GreedyCovering:
         r"""Gains per cost, `B x |D| x K`; minus infinity where there is no candidate."""
         return self._values(posterior, self._mask, previous)
 
-    def targets(self, posterior: DomainPosterior) -> Targets:
+    def targets(self, posterior: DomainPosterior) -> DomainPosterior.Targets:
         r"""The points whose variances should fall."""
         if not self.anticipate:
-            return Targets.of(posterior, self.state, self.weights)
+            return targets_of(posterior, self.state, self.weights)
         within = anticipated_set(posterior, self.state)
-        return Targets.of(posterior, self.state, self.weights, truncate=False, within=within)
+        return targets_of(posterior, self.state, self.weights, truncate=False, within=within)
 
     def select(self, posterior: DomainPosterior, previous: Tensor | None, q: int) -> Selection:
         r"""The next `q` points, each given the ones before it; the batch may be shorter.
@@ -129,8 +126,8 @@ class GreedyCovering:
         if truncate:
             targets = self.targets(posterior)
         else:
-            targets = Targets.of(posterior, self.state, self.weights, truncate=False)
-        candidates = Candidates.of(mask, targets, posterior.dense or anticipate)
+            targets = targets_of(posterior, self.state, self.weights, truncate=False)
+        candidates = DomainPosterior.Candidates.of(mask, targets, posterior.dense or anticipate)
         index, noise = candidates.row, self.terms.domain_noise(posterior)  # B x |D| x K
         variance = posterior.variance.reshape(noise.shape[:-1])
         inverse = inverse_variance(variance.unsqueeze(-1) + noise, posterior)
@@ -139,7 +136,7 @@ class GreedyCovering:
         if anticipate:
             gains = self._anticipated(posterior, candidates, inverse, targets)
         else:
-            gains = gain_on_domain(posterior, candidates, inverse, targets)
+            gains = posterior.reductions(candidates, inverse, targets)
         cost = self.terms.cost_at(
             domain_points(posterior, index), previous_row(previous, len(index))
         )
@@ -149,7 +146,11 @@ class GreedyCovering:
         return values.scatter_reduce(-2, spread, scored, "amax")
 
     def _anticipated(
-        self, posterior: DomainPosterior, candidates: Candidates, inverse: Tensor, targets: Targets
+        self,
+        posterior: DomainPosterior,
+        candidates: DomainPosterior.Candidates,
+        inverse: Tensor,
+        targets: DomainPosterior.Targets,
     ) -> Tensor:
         r"""Gains `B x m x K` with the M that is expected after the sample."""
 
@@ -158,7 +159,7 @@ class GreedyCovering:
             gains = [anticipated_gain(block, i, targets, posterior, self.state) for i in levels]
             return torch.stack(gains, dim=-1)
 
-        return map_rows(of_block, posterior, candidates, inverse, targets)
+        return posterior.map_rows(of_block, candidates, inverse, targets)
 
     def _best(
         self, values: Tensor, posterior: DomainPosterior, previous: Tensor | None

@@ -3,6 +3,7 @@ r"""The joint posterior of a GP over a finite domain, updated one observation at
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,6 +24,12 @@ from botorch_risk.engine.posterior.covariance import (
     MadeBlocks,
 )
 from botorch_risk.engine.posterior.process import PriorProcess, Process
+from botorch_risk.engine.posterior.reductions import (
+    Candidates,
+    Targets,
+    map_rows,
+    reductions_on_domain,
+)
 from botorch_risk.points import checked_points
 
 # A variance below this many units of rounding of the prior variance is 0 up to rounding.
@@ -80,7 +87,8 @@ class DomainPosterior:
         (True, tensor(3))
     """
 
-    Blocks: TypeAlias = CovarianceBlocks
+    Candidates: TypeAlias = Candidates
+    Targets: TypeAlias = Targets
     check_domain = staticmethod(arguments.check_domain)
     check_model = staticmethod(arguments.check_model)
     check_noise = staticmethod(arguments.check_noise)
@@ -146,6 +154,31 @@ class DomainPosterior:
         r"""The posterior covariance, `batch_shape x |D| x |D|`."""
         matrix = self.covariance_between()(*3 * (slice(None),))
         return matrix.reshape(*self.batch_shape, *matrix.shape[-2:])
+
+    def reductions(self, candidates: Candidates, inverse: Tensor, targets: Targets) -> Tensor:
+        r"""Weighted reductions of variances by samples at points of the domain.
+
+            sum_j w_j min(cap_j, cov(x, x_j)^2 / variance of the outcome at x)
+
+        Args:
+            candidates: The points.
+            inverse: `B x m x K`, one over the variance of the outcome at each noise level.
+            targets: The points whose variances should fall, with weights and caps.
+
+        Returns:
+            `B x m x K`, without gradients; in tiles that stay in a core's cache.
+        """
+        return reductions_on_domain(self, candidates, inverse, targets)
+
+    def map_rows(
+        self,
+        function: Callable[[Tensor, Tensor], Tensor],
+        candidates: Candidates,
+        inverse: Tensor,
+        targets: Targets,
+    ) -> Tensor:
+        r"""Apply a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
+        return map_rows(function, self, candidates, inverse, targets)
 
     def covariance_between(
         self, rows: Tensor | None = None, columns: Tensor | None = None

@@ -14,8 +14,8 @@ from tests.acquisition.truncated_variance.cases import LEVELS, build
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("HELD_ENTRIES", ChunkSize(cpu=50)), ("MADE_ENTRIES", ChunkSize(cpu=25))):
-        monkeypatch.setattr(f"botorch_risk.acquisition.truncated_variance.gain._{name}", value)
-    monkeypatch.setattr("botorch_risk.acquisition.truncated_variance.gain._SMALLEST_SIDE", 5)
+        monkeypatch.setattr(f"botorch_risk.engine.posterior.reductions._{name}", value)
+    monkeypatch.setattr("botorch_risk.engine.posterior.reductions._SMALLEST_SIDE", 5)
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
