@@ -7,6 +7,8 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import botorch_risk_bench
+
 from tests.public_objects import public_objects
 
 AREA = """{area}
@@ -49,10 +51,15 @@ MODULES = {
 }
 
 
+def objects() -> dict[str, Any]:
+    r"""The public objects of the plugin and of the bench."""
+    return public_objects() | public_objects(botorch_risk_bench)
+
+
 def areas() -> dict[str, list[str]]:
     r"""The names of the public objects by the module that exports them."""
     found: dict[str, list[str]] = {}
-    for name in sorted(public_objects(), key=lambda name: (name.rpartition(".")[0], name.lower())):
+    for name in sorted(objects(), key=lambda name: (name.rpartition(".")[0], name.lower())):
         area, _, own = name.rpartition(".")
         found.setdefault(area, []).append(own)
     return found | MODULES
@@ -60,8 +67,7 @@ def areas() -> dict[str, list[str]]:
 
 def _package(area: str) -> str:
     r"""The package of the plugin or of the bench, whichever has the area."""
-    objects = public_objects()
-    bench = {name.rpartition(".")[0] for name, value in objects.items() if _is_bench(value)}
+    bench = {name.rpartition(".")[0] for name, value in objects().items() if _is_bench(value)}
     return "botorch_risk_bench" if area in bench else "botorch_risk"
 
 
@@ -73,6 +79,9 @@ def _page(value: Any, package: str, area: str, name: str) -> str:
     directive, options = "autofunction", ""
     if isinstance(value, type):  # the fields of a record stand among its attributes
         directive, options = "autoclass", BASES if hasattr(value, "_fields") else MEMBERS + BASES
+        nested = [own for own, each in vars(value).items() if isinstance(each, type)]
+        if nested:  # records, whose fields stand in their own docstrings
+            options += f"   :exclude-members: {', '.join(nested)}\n"
     line = "=" * len(name)
     page = OBJECT.format(name=name, package=package, area=area, line=line, directive=directive)
     return page + options
