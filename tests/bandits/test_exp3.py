@@ -104,8 +104,9 @@ def test_pickles() -> None:
 def test_bad_input() -> None:
     bandit = Exp3.start(2, 2)
     p, arms, ones = bandit.probabilities(1.0), torch.tensor([0, 1]), torch.ones(2)
-    with pytest.raises(BotorchTensorDimensionError, match="`R x K`"):
-        Exp3(torch.zeros(2))
+    for without_arms in (torch.zeros(2), torch.zeros(2, 0)):
+        with pytest.raises(BotorchTensorDimensionError, match="`R x K`"):
+            Exp3(without_arms)
     with pytest.raises(BotorchTensorDimensionError, match="`probabilities` `2 x 2`"):
         bandit.update(arms, ones, p[0], 1.0)
     with pytest.raises(InputDataError, match="finite `rewards`"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
@@ -175,6 +176,11 @@ def test_pickle_input_constructor_and_new_hyperparameters() -> None:
         model=posterior.model, state=state, domain=posterior.domain, noise=NOISE, X_pending=None
     )
     assert torch.equal(TruncatedVarianceReduction(**arguments).evaluate_domain(), values)
+    halved = ScalarizedPosteriorTransform(torch.tensor([0.5], dtype=torch.double))
+    arguments = construct(
+        model=posterior.model, state=state, domain=posterior.domain, posterior_transform=halved
+    )
+    torch.testing.assert_close(arguments["posterior"].mean, posterior.mean / 2)
     posterior.model.covar_module.lengthscale = 0.1
     fresh = TruncatedVarianceReduction(
         DomainPosterior(posterior.model, posterior.domain), state, noise=NOISE
