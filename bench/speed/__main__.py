@@ -5,7 +5,8 @@ import warnings
 
 import torch
 
-from bench.speed import devices, marginals, truncated_variance
+from bench.speed import marginals, truncated_variance
+from bench.speed.engine import devices
 
 
 def main() -> None:
@@ -31,14 +32,13 @@ def one_core(quick: bool) -> None:
         botorch_loop,
         constrained_round,
         fit_quality,
-        given_up,
-        large_fits,
         long_loops,
         mixed_search,
         rahbo_loop,
         risk_measures,  # needs cvxpy, so that a GPU is measured without it
         robust_acquisition,
     )
+    from bench.speed.engine import given_up, large_fits
 
     fit_quality.main(count=20 if quick else 200)
     large_fits.main(quick=True)
