@@ -78,4 +78,4 @@ def test_another_width_of_a_bound_is_seen(tmp_path: Path, width: str) -> None:
     is_same = width == "beta"
     assert done.returncode == (0 if is_same else 1), done.stdout + done.stderr
     assert ("agrees   uhe_bo" in done.stdout) == is_same
-    assert "agrees   random_search; state loaded" in done.stdout
+    assert "agrees   random_search, to the last bit; state loaded" in done.stdout
