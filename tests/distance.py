@@ -3,7 +3,7 @@ r"""How far a reader walks from `ask` to the formula: frames of ours, and files 
     python -m tests.distance [--tree PATH]
 
 For each paper's strategy, one round of `ask`, `tell`, `recommend` is traced after the first fit.
-The frames are those of the package above the formula when `ask` reaches it. Both are counted as
+It prints the package's frames above the formula when `ask` reaches it. Both are counted as
 they are, and with the engine as one, since a reader does not open it. `--tree` measures another
 checkout.
 """

@@ -31,7 +31,7 @@ class ComparedRisks:
         risk: `B x P` expected risks.
         sums: The outcomes of each decision over W under weights `B x P x n_w`, which are the
             gradients of its risk in the mean.
-        pairs: The outcomes at all (x, w_j), if the w_j are those of every decision.
+        pairs: The outcomes at all (x, w_j), if every decision meets the same w_j.
     """
 
     environment: Any

@@ -30,7 +30,7 @@ class OutcomesOverW:
     Attributes:
         belief: Of a model with one output.
         environment: The distribution of w, or of a perturbation of the decision.
-        pairs: The moments at all (x, w_j), if the w_j are those of every decision.
+        pairs: The moments at all (x, w_j), if every decision meets the same w_j.
     """
 
     belief: Belief

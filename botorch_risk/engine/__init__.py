@@ -35,7 +35,7 @@ Maximisation:
     PointwiseAcquisition                               the protocol: .evaluate(X) -> batch_shape x m
     minimize_rows(objective, start, lower, upper, ...) -> Minima
 
-`batch_shape` is that of the model: `[]`, `[R]` for replicates, or `[R, S]` for replicates with
+`batch_shape` is the model's: `[]`, `[R]` for replicates, or `[R, S]` for replicates with
 samples of their hyperparameters; `DomainPosterior` and `optimize_acqf_replicates` accept `[]` and
 `[R]`.
 """

@@ -6,8 +6,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from numpy import ndarray
@@ -139,8 +140,8 @@ def fit_to_data(
     model: SingleTaskGP,
     X: Tensor,
     targets: Tensor,
-    noise: Tensor | None,
-    counted: Tensor | None,
+    noise: Tensor | None = None,
+    counted: Tensor | None = None,
     *,
     make_mll: Callable[[], ExactMarginalLogLikelihood],
     rougher: Mapping[str, float] | None = ROUGHER,
@@ -155,7 +156,7 @@ def fit_to_data(
         model: The model, left in evaluation mode.
         X: Inputs before the model's input transform, `batch_shape x M x d`.
         targets: Outcomes in the model's units, `batch_shape x M`.
-        noise: Their fixed noise variances, `batch_shape x M`; without effect if noise is inferred.
+        noise: Their noise variances, `batch_shape x M`, if the model's noise is fixed.
         counted: A mask of the data that count, `batch_shape x M`; None if all do.
         make_mll: Builds the loss of these data for BoTorch, if there is no closed form.
         rougher: The factors that make a second start from the first, by hyperparameter; None for
@@ -164,9 +165,13 @@ def fit_to_data(
         **options: Further arguments of `fit_exact_gp`.
 
     Raises:
-        UnsupportedError: If restarts or a mask are given for a model that the closed form does not
-            support, or if the model is not an exact GP.
+        InputDataError: If the model's noise is fixed, and `noise` is missing.
+        UnsupportedError: In `torch.inference_mode`; if restarts or a mask are given for a model
+            that the closed form does not support; or if the model is not an exact GP.
     """
+    require_gradients("fit_to_data")
+    if noise is None and isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+        raise InputDataError("Expected `noise` of the data, as the model's is fixed. Got None.")
 
     def read_data(parts: ExactGPParts) -> tuple[ExactGPParts, Tensor | None]:
         other = parts.of_data(model, X, targets, noise)
@@ -180,12 +185,12 @@ def _fit_loss(
     make_mll: Callable[[], ExactMarginalLogLikelihood],
     read_data: Callable[[ExactGPParts], tuple[ExactGPParts, Tensor | None]],
     *,
-    observed: Tensor | None,
+    observed: Tensor | None = None,
     rougher: Mapping[str, float] | None,
-    num_restarts: int,
-    seeds: int | Sequence[int] | None,
-    max_iterations: int,
-    tolerance: float,
+    num_restarts: int = 0,
+    seeds: int | Sequence[int] | None = None,
+    max_iterations: int = 200,
+    tolerance: float = 1e-7,
     previous: Optimum | None = None,
     hope: float = np.inf,
 ) -> FitResult:

@@ -43,12 +43,12 @@ _STANDARD_POSTERIORS = (SingleTaskGP.posterior, OrthogonalAdditiveGP.posterior)
 
 
 class Belief:
-    r"""Marginal posterior mean and variance, fast and differentiable in the inputs.
+    r"""What a model says about its outcome, fast and differentiable in the inputs.
 
-    For a `SingleTaskGP` with one output (inferred or fixed noise, any kernel and mean, input
-    transforms that keep the number of points, linear outcome transforms, any `batch_shape`), or a
-    subclass that keeps its `forward` and `posterior`, the closed form is evaluated in chunks from
-    one cached Cholesky factor:
+    Called with points, it gives their marginal mean and variance. For a `SingleTaskGP` with one
+    output (inferred or fixed noise, any kernel and mean, input transforms that keep the number of
+    points, linear outcome transforms, any `batch_shape`), or a subclass that keeps its `forward`
+    and `posterior`, the closed form is evaluated in chunks from one cached Cholesky factor:
 
         mean(x) = m(x) + k(x, X) (K + S)^-1 (y - m(X))
         variance(x) = k(x, x) - |L^-1 k(X, x)|^2,   L L' = K + S
@@ -75,9 +75,9 @@ class Belief:
         >>> from botorch.models import SingleTaskGP
         >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
         >>> model = SingleTaskGP(train_X, (6 * train_X).sin())
-        >>> predictor = Belief(model)
+        >>> belief = Belief(model)
         >>> X = torch.rand(500, 1, dtype=torch.double)
-        >>> mean, variance = predictor(X)
+        >>> mean, variance = belief(X)
         >>> torch.allclose(mean, model.posterior(X.unsqueeze(-2)).mean.flatten())
         True
     """

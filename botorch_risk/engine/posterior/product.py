@@ -216,8 +216,8 @@ class ProductMarginals:
             each.reshape(*X.shape[:2], *each.shape[len(batch_shape) + 1 :])
             for each in self._explained_with(decisions, columns, factors)
         )
-        # Any w will do for the decisions: x is scaled by itself, and a squared exponential of x and
-        # w is that of x times that of w.
+        # Any w will do for the decisions: x is scaled by itself, and the squared exponential of
+        # (x, w) is a product of one of x and one of w.
         d_w, n_w = self.points.shape[-1], self.points.shape[-2]
         W = moved(self.points, X)[..., :1, :].expand(*X.shape[:-1], d_w)
         at, of_sums = prior.points(torch.cat([X, W], dim=-1)), sums.points.prior

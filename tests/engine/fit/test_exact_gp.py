@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP, SingleTaskVariationalGP
 from botorch.models.transforms import Log, Normalize, Warp
@@ -15,7 +15,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import NormalPrior, UniformPrior
 from torch import Tensor
 
-from botorch_risk.engine import FitResult, fit_exact_gp
+from botorch_risk.engine import FitResult, fit_exact_gp, fit_to_data
 from botorch_risk.engine.fit.results import FitStatus
 from tests.engine.fit.examples import Builder, data, objective, scaled_matern
 
@@ -283,3 +283,19 @@ def test_bad_options() -> None:
         fit_exact_gp(model, num_restarts=1)
     with pytest.raises(ValueError, match="one seed for each of 2 replicates"):
         fit_exact_gp(model, num_restarts=1, seeds=[1])
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_other_data_equal_to_its_own_give_the_same_fit(fixed: bool) -> None:
+    X, Y = data(2)
+    noise = [torch.full_like(Y, 0.01)] if fixed else []
+    own, other = (SingleTaskGP(X, Y, *noise, outcome_transform=None) for _ in range(2))
+    expected = fit_exact_gp(own)
+    mll = lambda: ExactMarginalLogLikelihood(other.likelihood, other)  # noqa: E731
+    given = [each.squeeze(-1) for each in noise]
+    found = fit_to_data(other, X, Y.squeeze(-1), *given, make_mll=mll)
+    torch.testing.assert_close(found.objective, expected.objective)
+    torch.testing.assert_close(other.covar_module.lengthscale, own.covar_module.lengthscale)
+    if fixed:
+        with pytest.raises(InputDataError, match="`noise` of the data, as the model's is fixed"):
+            fit_to_data(other, X, Y.squeeze(-1), make_mll=mll)
