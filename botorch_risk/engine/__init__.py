@@ -28,6 +28,10 @@ Fits, in place, one status for each entry of the batch:
     FitObjective                        a loss of one's own: .minimize(Starts), .maximize(..)
     MarginalLikelihoodObjective.of(model), a FitObjective; NotInClosedFormError if it cannot be
 
+Samples of the hyperparameters, in place of a fit; `model` of batch shape `[S]` or `[S, R]`:
+
+    sample_exact_gp(model, seeds=, previous=None) -> SampledHyperparameters
+
 Maximisation:
 
     optimize_acqf_replicates(acqf, bounds, seeds, ...) -> X: R x q x d, values
@@ -35,8 +39,8 @@ Maximisation:
     PointwiseAcquisition                               the protocol: .evaluate(X) -> batch_shape x m
     minimize_rows(objective, start, lower, upper, ...) -> Minima
 
-`batch_shape` is the model's: `[]`, `[R]` for replicates, or `[R, S]` for replicates with
-samples of their hyperparameters; `DomainPosterior` and `optimize_acqf_replicates` accept `[]` and
+`batch_shape` is the model's: `[]`, `[R]` for replicates, or `[S, R]` for samples of the
+hyperparameters of replicates; `DomainPosterior` and `optimize_acqf_replicates` accept `[]` and
 `[R]`.
 """
 
@@ -54,6 +58,7 @@ from .posterior.domain import DomainPosterior
 from .posterior.fast_marginals import FastMarginals
 from .posterior.process import Process
 from .projected_bfgs import minimize_rows
+from .sample.exact_gp import SampledHyperparameters, sample_exact_gp
 
 __all__ = [
     "Belief",
@@ -66,10 +71,12 @@ __all__ = [
     "Optimum",
     "PointwiseAcquisition",
     "Process",
+    "SampledHyperparameters",
     "Starts",
     "fit_exact_gp",
     "fit_to_data",
     "gen_candidates_quasi_newton",
     "minimize_rows",
     "optimize_acqf_replicates",
+    "sample_exact_gp",
 ]

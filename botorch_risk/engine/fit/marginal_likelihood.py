@@ -160,21 +160,11 @@ def likelihood_of(
         of = None if best_constant is None else best_constant.of
         value, slopes, constant = likelihood_of_large(X, targets.both, *hyperparameters, nu, of)
         return LogMarginalLikelihood(value, Hyperparameters(*slopes), constant)
-    lengthscale, noise, outputscale, constant = hyperparameters
-    both, observed, pairs, count = targets
+    lengthscale, _, outputscale, constant = hyperparameters
+    both, _, pairs, count = targets
     ones, Y = both.unbind(-1)
-    Z = X / lengthscale.unsqueeze(-2)
-    correlation, slope = correlation_and_slope(squared_differences(Z, Z), nu)  # rows x n x n
-    # A copy in any case: the profile of a squared exponential is its slope, which is used below.
-    covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
-    if observed is not None and pairs is not None:
-        # Independent standard normals instead of unobserved rows, whose targets are 0.
-        covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
-    covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-    factor, info = torch.linalg.cholesky_ex(covariance)
-    if not may_look(info) or bool(info.any()):
-        # What is left of a matrix without a factor may be singular: no inverse, and no value.
-        factor.diagonal(dim1=-2, dim2=-1).masked_fill_((info > 0).unsqueeze(-1), torch.nan)
+    factored = FactoredCovariance.of(X, targets, hyperparameters, nu)
+    Z, slope, noise, factor = factored
     # The gradient reads every entry of the inverse: solves would save nothing.
     inverse = inverse_of_factored(factor)
     if best_constant is None:
@@ -206,6 +196,89 @@ def likelihood_of(
         constant=weights.sum((-2, -1)),
     )
     return LogMarginalLikelihood(value, gradient, constant)
+
+
+class FactoredCovariance(NamedTuple):
+    r"""The factor of `outputscale * K + diag(noise)`, and what its derivatives need.
+
+    Args:
+        Z: Scaled inputs, `rows x n x d`.
+        slope: The slopes of the correlations, `rows x n x n`.
+        noise: The noise of each observed point; 1 for an unobserved one.
+        factor: The Cholesky factor, `rows x n x n`; NaN on the diagonal where there is none.
+    """
+
+    Z: Tensor
+    slope: Tensor
+    noise: Tensor
+    factor: Tensor
+
+    @classmethod
+    def of(
+        cls, X: Tensor, targets: Targets, hyperparameters: Hyperparameters, nu: float
+    ) -> FactoredCovariance:
+        lengthscale, noise, outputscale, _ = hyperparameters
+        _, observed, pairs, _ = targets
+        Z = X / lengthscale.unsqueeze(-2)
+        correlation, slope = correlation_and_slope(squared_differences(Z, Z), nu)  # rows x n x n
+        # A copy in any case: the profile of a squared exponential is its slope, used later.
+        covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
+        if observed is not None and pairs is not None:
+            # Independent standard normals instead of unobserved rows, whose targets are 0.
+            covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
+        covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+        factor, info = torch.linalg.cholesky_ex(covariance)
+        if not may_look(info) or bool(info.any()):
+            # What is left of a matrix without a factor may be singular: no inverse, no value.
+            factor.diagonal(dim1=-2, dim2=-1).masked_fill_((info > 0).unsqueeze(-1), torch.nan)
+        return cls(Z, slope, noise, factor)
+
+
+class MarginalOverConstant(NamedTuple):
+    r"""The likelihood with the prior mean integrated out, `rows` each.
+
+    Args:
+        value: The log likelihood times the density of the constant, integrated over it; up to a
+            number that depends on the density alone.
+        constant: The mean of the constant given the targets.
+        precision: The inverse of its variance; 0 for a constant that is given.
+    """
+
+    value: Tensor
+    constant: Tensor
+    precision: Tensor
+
+
+def marginal_over_constant(
+    X: Tensor,
+    targets: Targets,
+    hyperparameters: Hyperparameters,
+    nu: float,
+    best_constant: BestConstant | None,
+) -> MarginalOverConstant:
+    r"""The log marginal likelihood without derivatives, integrated over the constant.
+
+    With `u = 1' A^-1 1 + precision` and the best constant `c` of `log_marginal_likelihood`,
+
+        log int N(Y | t, A) N(t | location, 1 / precision) dt = value(c) - log(u) / 2 + ...
+
+    Source: [Rasmussen2006gp]_, Eq. (2.45). The bounds of the constant are not used.
+    """
+    factor = FactoredCovariance.of(X, targets, hyperparameters, nu).factor
+    whitened = torch.linalg.solve_triangular(factor, targets.both, upper=False)
+    gram = whitened.mT @ whitened  # of ones and targets, rows x 2 x 2
+    own, pull, square = gram[:, 0, 0], gram[:, 0, 1], gram[:, 1, 1]
+    value = -factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    if best_constant is None:
+        constant, precision = hyperparameters.constant, torch.zeros_like(value)
+        square = square - 2 * constant * pull + constant.square() * own
+        return MarginalOverConstant(value - 0.5 * square, constant, precision)
+    location, known = best_constant.location, best_constant.precision
+    precision = own + known
+    total = pull + known * location
+    square = square + known * location.square() - total.square() / precision
+    value = value - 0.5 * square - 0.5 * precision.log()
+    return MarginalOverConstant(value, total / precision, precision)
 
 
 def lengthscale_gradient(

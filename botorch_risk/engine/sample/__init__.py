@@ -1,0 +1,1 @@
+r"""Sample the hyperparameters of exact Gaussian processes."""
