@@ -3,7 +3,7 @@ r"""Predict what one reading would say about the risks of the compared decisions
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -18,6 +18,8 @@ from botorch_risk.risk import RiskMeasure
 
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
 _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**26)
+# Covariances over W within decisions, all decisions counted, held at once.
+_CHUNK_COVARIANCES = ChunkSize(cpu=2**22, gpu=2**27)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +64,13 @@ class ComparedRisks:
         grid = inputs.shape[-3:-1]
         inputs = inputs.expand(*model.batch_shape, *inputs.shape[-3:])
         points = process.at(inputs.reshape(process.num_replicates, -1, inputs.shape[-1]))
-        risk, weights = expected_risk(
-            risk_measure,
-            points.mean.unflatten(-1, grid),
-            points.variance.unflatten(-1, grid),
-            probabilities,
-            lambda: process.covariance_within(points, grid[1]),
-            num_samples,
+        risk, weights = _expected_in_chunks(
+            risk_measure, process, points, probabilities, grid, num_samples
         )
         of_w: Any = environment.points if environment.independent else None
         return cls(
             environment,
-            X.expand(process.num_replicates, *X.shape[-2:]),
+            X.expand(*model.batch_shape, *X.shape[-2:]).reshape(-1, *X.shape[-2:]),
             process,
             risk,
             process.weighted_sums(points, weights),
@@ -100,7 +97,7 @@ class ComparedRisks:
 
     def slopes_over_w(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Slopes of the readings at each value of W, `B x m x n_w x P`, and the weights of W."""
-        inputs, of_w = self.environment.expand(X)
+        inputs, of_w = self._expanded(X)
         known = None if self.pairs is None else self.pairs.moments_with(self.sums, X)
         if known is None:
             readings = inputs.flatten(-3, -2)
@@ -117,20 +114,64 @@ class ComparedRisks:
 
     @cached_property
     def covariance(self) -> Tensor:
-        r"""The covariances of the risks, `B x P x P`, as far as each is linear in the outcomes.
+        r"""The covariances of the risks, `B x P x P`, as far as each is linear in the outcomes."""
+        known = None if self.pairs is None else self.pairs.covariance_of(self.sums, self.decisions)
+        covariance = self._from_slopes() if known is None else known
+        return (covariance + covariance.mT) / 2
 
-        Computed from the slopes of readings at the compared pairs (x, w).
-        """
+    def _from_slopes(self) -> Tensor:
+        r"""The covariances from the slopes of readings at the compared pairs (x, w)."""
         slopes, _ = self.slopes_over_w(self.decisions)
-        inputs = self.environment.expand(self.decisions)[0].flatten(-3, -2)
+        inputs = self._expanded(self.decisions)[0].flatten(-3, -2)
         variance = self.sums.points.variance
         deviation = self._deviation(variance, inputs).unflatten(-1, slopes.shape[1:3])
         moved = (self.sums.weights * deviation).unsqueeze(-1) * slopes
-        covariance = moved.sum(dim=-2)
-        return (covariance + covariance.mT) / 2
+        return moved.sum(dim=-2)
+
+    def _expanded(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Inputs of decisions `B x m x d_x` under all values of W, and the weights of these."""
+        shape = self.process.prior.model.batch_shape
+        if len(shape) < 2:
+            inputs, of_w = self.environment.expand(X)
+            return inputs, of_w
+        # Samples of the hyperparameters of replicates: distributions belong to replicates.
+        inputs, of_w = self.environment.expand(X.reshape(*shape, *X.shape[-2:]))
+        of_w = of_w.expand(*shape, *inputs.shape[-3:-1])
+        return inputs.flatten(0, len(shape) - 1), of_w.flatten(0, len(shape) - 1)
 
     def _deviation(self, variance: Tensor, readings: Tensor) -> Tensor:
         r"""The standard deviation of a reading."""
         noise: Any = self.process.noise_of_a_reading(readings)
         noise = noise.reshape(*noise.shape, *[1] * (variance.dim() - noise.dim()))
         return (variance + noise).clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+
+
+def _expected_in_chunks(
+    risk_measure: RiskMeasure,
+    process: Process,
+    points: Process.Points,
+    probabilities: Tensor,
+    grid: torch.Size,
+    num_samples: int,
+) -> tuple[Tensor, Tensor]:
+    r"""Expected risks `B x P` and their gradients `B x P x n_w`, of a `P x n_w` grid of points."""
+    P, n_w = grid
+    probabilities = probabilities.expand(*probabilities.shape[:-2], P, n_w)
+    if probabilities.dim() > 3:  # samples of the hyperparameters of replicates
+        probabilities = probabilities.flatten(0, -3)
+    size = min(P, _CHUNK_COVARIANCES.rows(points.mean.device, len(points.mean) * n_w**2))
+    found = []
+    for start in range(0, P, size):
+        end = min(P, start + size)
+        part = points.part(slice(None), slice(start * n_w, end * n_w)) if size < P else points
+        found.append(
+            expected_risk(
+                risk_measure,
+                part.mean.unflatten(-1, (-1, n_w)),
+                part.variance.unflatten(-1, (-1, n_w)),
+                probabilities[..., start:end, :],
+                partial(process.covariance_within, part, n_w),
+                num_samples,
+            )
+        )
+    return tuple(torch.cat(each, dim=1) for each in zip(*found, strict=True))  # type: ignore[return-value]

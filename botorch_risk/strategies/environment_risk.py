@@ -16,9 +16,15 @@ from torch import Tensor
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
+from botorch_risk.engine import (
+    NotInClosedFormError,
+    PointwiseAcquisition,
+    optimize_acqf_replicates,
+    sample_exact_gp,
+)
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.scaled_gp import scaled_gp
 from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp
 from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_everywhere
 from botorch_risk.seeding import derive_seed
@@ -29,6 +35,7 @@ from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.prediction import (
     Interval,
     Prediction,
+    pooled,
     predict_by_models,
     predict_risks,
 )
@@ -40,8 +47,9 @@ Reporting = Literal[Rule, "posterior_mean_everywhere", "expected_risk_everywhere
 ModelFactory = Callable[..., SingleTaskGP]
 _EVERYWHERE = "_everywhere"
 # For the regret of a recommendation: random decisions, the best of which are compared, and as many
-# of any kind, since the best ones lie together.
-_NUM_CANDIDATES, _NUM_COMPARED = 2048, 128
+# of any kind, since the best ones lie together; twice as many without samples of hyperparameters.
+_NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
+_NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 
 
 @runtime_checkable
@@ -84,6 +92,11 @@ class EnvironmentRisk(Method):
             inputs `... x n x d` and outcomes `... x n x 1` in their own units. The transform maps
             the inputs to the unit cube, categories to one column per value. Default: BoTorch's
             `SingleTaskGP` with standardised outcomes.
+        num_samples: Samples of the hyperparameters for predictions, intervals and stopping: those
+            of `scaled_gp`, or of `model` if another one is given. They are drawn when an interval
+            is first asked for. 0 for the fitted hyperparameters, whose 95 % intervals contain the
+            truth in 75 to 85 % of cases (`docs/coverage.md`), and for a `model` that
+            `sample_exact_gp` does not support.
 
     Raises:
         ValueError: If the reporting rule is unknown, or there is no outcome.
@@ -116,9 +129,11 @@ class EnvironmentRisk(Method):
     uses_w: bool = True
     uses_previous: bool = False
     model: ModelFactory = standardized_gp
+    num_samples: int = 16
 
     def __post_init__(self) -> None:
         check_fields(self)
+        check_counts(0, num_samples=self.num_samples)
         check_counts(num_outcomes=self.num_outcomes, num_restarts=self.num_restarts)
         check_counts(raw_samples=self.raw_samples)
 
@@ -149,13 +164,40 @@ class EnvironmentRisk(Method):
         previous = {"previous": view.previous} if self.uses_previous else {}
         return self.recipe(joint, environment_of_round(view), time_of(view), **previous)
 
-    def unfitted(self, view: View, outcome: int, row: int | None = None) -> SingleTaskGP:
+    def believe_intervals(self, view: View) -> Bound:
+        r"""The confidence bound of this round by samples of the hyperparameters, `[S, R]`.
+
+        Raises:
+            UnsupportedError: If the hyperparameters of the model cannot be sampled.
+        """
+        if not self.num_samples:
+            return view.belief
+        models = []
+        for outcome in range(self.num_outcomes):
+            model = self.unfitted(view, outcome, num_samples=self.num_samples)
+            seeds = view.history.streams("hyperparameters", outcome)
+            try:
+                sample_exact_gp(model, seeds=seeds)
+            except NotInClosedFormError as error:
+                raise UnsupportedError(
+                    "Expected a `model` whose hyperparameters can be sampled, or `num_samples=0` "
+                    f"for intervals by the fitted ones. Got {error}."
+                ) from error
+            models.append(model)
+        joint = models[0] if len(models) == 1 else ModelListGP(*models)
+        return self.recipe(joint, environment_of_round(view), time_of(view))
+
+    def unfitted(
+        self, view: View, outcome: int, row: int | None = None, num_samples: int = 0
+    ) -> SingleTaskGP:
         r"""The process of one outcome, before its hyperparameters are estimated.
 
         Args:
             view: What is known.
             outcome: Which outcome.
             row: The index of the replicate, for a model without a batch dimension. Default: all.
+            num_samples: The number of samples of the hyperparameters, for which the model has a
+                first batch dimension.
         """
         rows, Y = view.history.means_of(outcome)
         X, bounds = view.space.inputs(rows), input_range(view.space)
@@ -170,7 +212,11 @@ class EnvironmentRisk(Method):
         if row is not None:
             X, Y = X[row], Y[row]
         transform = one_hot_inputs(bounds, categories)
-        return self.model(X, Y, input_transform=transform)
+        if not num_samples:
+            return self.model(X, Y, input_transform=transform)
+        X, Y = (each.expand(num_samples, *each.shape) for each in (X, Y))
+        build = scaled_gp if self.model is standardized_gp else self.model
+        return build(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:
         r"""Rows chosen in sequence, each with the earlier ones pending."""
@@ -215,7 +261,7 @@ class EnvironmentRisk(Method):
 
     def predict(self, view: View, X: Tensor) -> Prediction:
         r"""Predict by the processes of the outcomes, at pairs (x, w)."""
-        model: Any = view.belief.model
+        model: Any = view.interval_belief.model
         inputs = view.space.inputs(X)
         if not self.uses_w:
             inputs = inputs[..., : view.space.bounds.shape[-1]]
@@ -223,7 +269,7 @@ class EnvironmentRisk(Method):
         return predict_by_models(list(models), inputs)
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
-        belief = view.belief
+        belief = view.interval_belief
         if isinstance(belief, ConstrainedUpperConfidenceBound):
             belief = belief.bound
         return predict_risks([belief], X)
@@ -237,14 +283,22 @@ class EnvironmentRisk(Method):
                 f"{type(bound).__name__}."
             )
         random = view.space.box.random_points(view.history.streams("regret"), _NUM_CANDIDATES)
+        num_compared = _NUM_COMPARED if self.num_samples else 2 * _NUM_COMPARED
         X = torch.cat([view.decisions, random], dim=-2)
         with torch.no_grad():
-            best = bound.upper(X).topk(min(_NUM_COMPARED, X.shape[-2]), dim=-1).indices
+            best = bound.upper(X).topk(min(num_compared, X.shape[-2]), dim=-1).indices
         best = X.gather(-2, best.unsqueeze(-1).expand(*best.shape, X.shape[-1]))
-        compared = torch.cat([best, X[..., -_NUM_COMPARED:, :]], dim=-2)
-        return regret_samples(
-            bound.model, bound.environment, bound.risk_measure, self.recommend(view), compared
+        compared = torch.cat([best, X[..., -num_compared:, :]], dim=-2)
+        model = view.interval_belief.model
+        samples = regret_samples(
+            model,
+            bound.environment,
+            bound.risk_measure,
+            self.recommend(view),
+            compared,
+            num_samples=_NUM_REGRETS // max(1, self.num_samples),
         )
+        return pooled(model, samples)
 
 
 @dataclass(frozen=True)

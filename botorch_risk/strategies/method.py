@@ -161,6 +161,11 @@ class View:
         r"""The belief if it has been computed, else the belief before the last rows."""
         return vars(self).get("belief", self.previous)
 
+    @cached_property
+    def interval_belief(self) -> Any:
+        r"""The belief that intervals come from, computed when first needed."""
+        return self.method.believe_intervals(self)
+
     def fit(self, name: str, model: Any, fit: Callable[..., FitResult] | None = None) -> bool:
         r"""Fit a model to all data so far, from the end of the previous belief's fit.
 
@@ -296,6 +301,10 @@ class Method(ABC):
         r"""The belief from the data, such as a fitted model."""
         return None
 
+    def believe_intervals(self, view: View) -> Any:
+        r"""The belief that predictions and intervals come from; by default that of `believe`."""
+        return view.belief
+
     @abstractmethod
     def propose(self, view: View) -> Tensor:
         r"""The asked rows of the next round, `R x q x d_asked`."""
@@ -398,6 +407,9 @@ class ReportedMethod(Method):
 
     def believe(self, view: View) -> Any:
         return self.report.believe(view)
+
+    def believe_intervals(self, view: View) -> Any:
+        return self.report.believe_intervals(view)
 
     def record(self, view: View, rows: Tensor) -> Tensor | None:
         return self.report.record(view, rows)

@@ -164,7 +164,7 @@ class ParetoSearch(ReportedMethod):
         return self.report.propose(view)
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
-        return predict_risks(view.belief.bounds, X)
+        return predict_risks(view.interval_belief.bounds, X)
 
     def recommend(self, view: View) -> Tensor:
         r"""The set of each replicate, `R x p x d_x`, NaN where one has fewer than p."""

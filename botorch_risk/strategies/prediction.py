@@ -13,6 +13,9 @@ from botorch_risk.level_sets import risk_samples
 
 # The squared width of a nominal 95 % interval, `mean -+ 1.96 sigma`.
 INTERVAL_BETA = 1.96**2
+# Joint samples over W of a risk: of one model, of each sample of its hyperparameters, and of each
+# where every sample solves a program.
+_NUM_RISKS, _NUM_RISKS_EACH, _NUM_PROGRAMS_EACH = 256, 64, 16
 
 
 class Interval(NamedTuple):
@@ -48,30 +51,69 @@ def predict_by_models(models: Sequence[Model], X: Tensor) -> Prediction:
     r"""Predict by a model of each outcome with its own level of noise.
 
     Args:
-        models: With one outcome each, of batch shape `[R]`, or `[]` for `R = 1`.
+        models: With one outcome each, of batch shape `[R]`, or `[]` for `R = 1`; or all of them
+            `[S, R]`, with samples of the hyperparameters, whose mixture is predicted.
         X: Inputs of the models, `R x n x d`.
 
     Raises:
         UnsupportedError: If a posterior is not Gaussian.
     """
-    moments = [Belief(model).joint().moments(X.unsqueeze(-2)) for model in models]
+    samples = [model.batch_shape[:-1] for model in models]
+    moments = [
+        Belief(model).joint().moments(X.expand(*shape, *X.shape).unsqueeze(-2))
+        for model, shape in zip(models, samples, strict=True)
+    ]
     mean = torch.cat([each.mean for each in moments], dim=-1)
     variance = torch.cat([each.covariance.squeeze(-1) for each in moments], dim=-1)
-    noise = torch.cat([each.noise for each in moments], dim=-1)
-    return Prediction(normal_interval(mean, variance), noise.clamp_min(0.0).sqrt())
+    noise = torch.cat([each.noise for each in moments], dim=-1).clamp_min(0.0)
+    if not any(samples):
+        return Prediction(normal_interval(mean, variance), noise.sqrt())
+    return Prediction(
+        normal_interval(mean.mean(dim=0), variance.mean(dim=0) + mean.var(dim=0, correction=0)),
+        noise.mean(dim=0).sqrt(),
+        _interval_of_levels(noise),
+    )
+
+
+def _interval_of_levels(variance: Tensor) -> tuple[Tensor, Tensor]:
+    r"""A nominal 95 % interval of a standard deviation, from few samples of the variance.
+
+    Their logarithms are about normal. Noise of 0, which is known, has no interval.
+    """
+    logarithm = variance.clamp_min(torch.finfo(variance.dtype).tiny).log() / 2
+    spread = INTERVAL_BETA**0.5 * logarithm.std(dim=0)
+    centre = logarithm.mean(dim=0)
+    known = (variance == 0).all(dim=0)
+    lower, upper = ((centre + end * spread).exp().masked_fill(known, 0.0) for end in (-1.0, 1.0))
+    return lower, upper
 
 
 def predict_risks(bounds: Sequence[RiskUpperConfidenceBound], X: Tensor) -> Interval:
     r"""The expected risk of each objective, between quantiles of joint samples over W.
 
     Args:
-        bounds: The bound of each of p objectives, for its model, environment and measure.
+        bounds: The bound of each of p objectives, for its model, environment and measure; a model
+            of batch shape `[S, R]` has samples of the hyperparameters, whose mixture is predicted.
         X: Decisions, `R x n x d_x`.
 
     Returns:
         `R x n x p`.
     """
-    samples = [risk_samples(each.model, each.environment, each.risk_measure, X) for each in bounds]
+    samples = [predicted_risks(each, X) for each in bounds]
     risks = torch.stack(samples, dim=-2)  # R x n x p x S
     lower, upper = (risks.quantile(share, dim=-1) for share in (0.025, 0.975))
     return Interval(risks.mean(dim=-1), lower, upper)
+
+
+def predicted_risks(bound: RiskUpperConfidenceBound, X: Tensor) -> Tensor:
+    r"""Samples of the risk of decisions under the posterior, `R x n x s`."""
+    model, measure = bound.model, bound.risk_measure
+    number = _NUM_RISKS
+    if len(model.batch_shape) > 1:
+        number = _NUM_PROGRAMS_EACH if measure.is_a_program else _NUM_RISKS_EACH
+    return pooled(model, risk_samples(model, bound.environment, measure, X, number))
+
+
+def pooled(model: Model, samples: Tensor) -> Tensor:
+    r"""Samples `R x ... x s`, from `S x R x ... x s` for a model of batch shape `[S, R]`."""
+    return samples if len(model.batch_shape) < 2 else samples.movedim(0, -2).flatten(-2)

@@ -91,9 +91,9 @@ def test_an_engineer_who_minimises_under_a_context_does_what_negatives_do() -> N
         tensors.tell(rows, -cost(*rows.unbind(dim=-1)))
     best = frames.recommend()
     assert best["speed"].item() == tensors.recommend().item()
-    bound = tensors.strategy.belief
+    bound = tensors.strategy.views[0][1].interval_belief
     decision = tensors.recommend().view(1, 1, 1)
-    risks = -risk_samples(bound.model, bound.environment, tail, decision).flatten()
+    risks = -risk_samples(bound.model, bound.environment, tail, decision, 64).flatten()
     expected = [risks.mean(), *risks.quantile(torch.tensor([0.025, 0.975]).double())]
     found = best[["cost_risk", "cost_risk_lower", "cost_risk_upper"]].to_numpy().flatten()
     np.testing.assert_allclose(found, expected, rtol=1e-9)

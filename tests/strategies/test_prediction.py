@@ -52,7 +52,7 @@ def test_it_is_the_posterior_of_the_model(case: StrategyCase) -> None:
     X = strategy.history.X[view_rows(strategy)]
     found = strategy.method.predict(view, X)
     d = strategy.space.bounds.shape[-1]
-    for outcome, model in enumerate(models_of(view.belief)):
+    for outcome, model in enumerate(models_of(view.interval_belief)):
         mean, variance = moments(strategy, model, X)
         torch.testing.assert_close(found.outcome.mean[..., outcome], mean, rtol=1e-6, atol=1e-6)
         width = (found.outcome.upper - found.outcome.lower)[..., outcome] / (2 * 1.96)
@@ -83,7 +83,11 @@ def moments(strategy: Strategy, model: Any, X: Any) -> tuple[Any, Any]:
         inputs = strategy.space.unit(X[..., : strategy.space.bounds.shape[-1]])
     with torch.no_grad():
         posterior = model.posterior(inputs)
-    return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+    mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+    if mean.dim() == 2:
+        return mean, variance
+    # A mixture of the samples of the hyperparameters: the law of total variance.
+    return mean.mean(dim=0), variance.mean(dim=0) + mean.var(dim=0, correction=0)
 
 
 @pytest.mark.parametrize("make", ["environment", "replicates"])

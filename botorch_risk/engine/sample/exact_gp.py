@@ -12,6 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import SingleTaskGP
 from numpy import ndarray
 from torch import Tensor
+from torch.nn import Parameter
 
 from botorch_risk.engine.fit.exact_gp import mode_kept_on_errors
 from botorch_risk.engine.fit.marginal_likelihood import marginal_over_constant
@@ -191,7 +192,9 @@ class LogPosterior(MarginalLikelihoodObjective):
                 _, mean, precision = self._over_constant(values, index).T
             steps = torch.special.ndtri((torch.arange(S).double() + 0.5) / S).numpy()
             normal = np.stack([each.permutation(steps) for each in generators], axis=1).flatten()
-            constant = mean + normal / np.sqrt(precision) + self.units.centre[index]
+            # With outcomes of the other sign the constants have the other sign.
+            sign = np.where(mean.reshape(S, R).sum(axis=0) < 0, -1.0, 1.0)[index]
+            constant = mean + sign * normal / np.sqrt(precision) + self.units.centre[index]
             natural["constant"] = constant[:, None]
         for one in hyperparameters:
             one.write(natural[one.name], keep)
@@ -203,7 +206,7 @@ def _of_first_sample(every: ExactGPParts) -> ExactGPParts:
     R = batch_shape.numel()
 
     def first(one: Hyperparameter) -> Hyperparameter:
-        raw = one.raw.detach()[0].requires_grad_(one.raw.requires_grad)
+        raw = Parameter(one.raw.detach()[0], one.raw.requires_grad)
         return replace(one, raw=raw, batch_shape=batch_shape)
 
     return replace(
@@ -219,10 +222,7 @@ def _of_first_sample(every: ExactGPParts) -> ExactGPParts:
 def _at_modes(density: LogPosterior) -> Proposal:
     r"""The highest mode that two starts find, with the inverse curvature there."""
     starts = make_starts(density, density.batch_shape, ROUGHER, 0, None)
-    options: dict[str, Any] = {
-        "max_iterations": _MAX_ITERATIONS,
-        "gradient_tolerance": _TOLERANCE,
-    }
+    options: dict[str, Any] = {"max_iterations": _MAX_ITERATIONS, "gradient_tolerance": _TOLERANCE}
     minima = density.minimize(starts, options)
     R, p = len(density.num_observed), density.num_parameters
     values = np.full((starts.rows[-1] // R + 1) * R, np.inf)

@@ -79,7 +79,7 @@ def sample_density(
         if not poor.size:
             break
         weighted.add(poor)
-    samples = np.stack([weighted.resampled(row, num_samples) for row in rows], axis=1)
+    samples = np.stack([weighted.resampled(row, num_samples) for row in range(len(rows))], axis=1)
     return Draws(samples, weighted.effective, weighted.proposal)
 
 
