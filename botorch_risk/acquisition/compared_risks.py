@@ -115,8 +115,11 @@ class ComparedRisks:
     @cached_property
     def covariance(self) -> Tensor:
         r"""The covariances of the risks, `B x P x P`, as far as each is linear in the outcomes."""
-        known = None if self.pairs is None else self.pairs.covariance_of(self.sums, self.decisions)
-        covariance = self._from_slopes() if known is None else known
+        if self.environment.independent:
+            known: Tensor | None = self.sums.covariances(self.environment.points.shape[-1])
+            if known is not None:
+                return known
+        covariance = self._from_slopes()
         return (covariance + covariance.mT) / 2
 
     def _from_slopes(self) -> Tensor:

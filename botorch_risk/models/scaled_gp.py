@@ -7,7 +7,7 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from gpytorch.priors import LogNormalPrior, NormalPrior
 from torch import Tensor
@@ -22,7 +22,7 @@ _LEAST_LENGTHSCALE = 2.5e-2  # as in BoTorch
 def scaled_gp(
     train_X: Tensor, train_Y: Tensor, *, input_transform: InputTransform | None = None
 ) -> SingleTaskGP:
-    r"""A `standardized_gp` with a learnt output scale and shorter lengthscales.
+    r"""A `standardized_gp` with a Matern-5/2 kernel, a learnt output scale, shorter lengthscales.
 
         outputscale ~ LogNormal(0, 1),   lengthscale ~ LogNormal(log 0.5, 1),   constant ~ N(0, 1)
 
@@ -50,7 +50,8 @@ def scaled_gp(
         with torch.no_grad():
             columns = input_transform.to(train_X)(train_X[..., :1, :]).shape[-1]
     constraint = GreaterThan(_LEAST_LENGTHSCALE, None, initial_value=_MEDIAN_LENGTHSCALE)
-    kernel = RBFKernel(
+    kernel = MaternKernel(
+        nu=2.5,
         ard_num_dims=columns,
         batch_shape=batch_shape,
         lengthscale_prior=LogNormalPrior(math.log(_MEDIAN_LENGTHSCALE), _SPREAD),

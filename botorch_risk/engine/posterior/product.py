@@ -229,28 +229,6 @@ class ProductMarginals:
         variance = at.variance.unsqueeze(-1) * (1 - explained).clamp_min(0.0)
         return of_x.unsqueeze(-2) * of_w - covariance, at.scale, variance
 
-    def covariance_of(self, sums: WeightedSums, X: Tensor) -> Tensor | None:
-        r"""Covariances of the sums with each other, `B x P x P`.
-
-            q_p' C(x_p, x_o) q_o = k_x(x_p, x_o) (q_p' K_w q_o) - explained
-
-        Args:
-            sums: Of groups of one decision under all `w_j`.
-            X: Their decisions, `B x P x d_x`.
-
-        Returns:
-            None unless the covariance is a product.
-        """
-        prior, grid = sums.points.prior, sums.weights.shape[-2:]
-        decisions = X.reshape(*self.belief.model.batch_shape, *X.shape[-2:])
-        if not self._is_product(decisions) or self._current_factors() is None:
-            return None
-        at = prior.inputs.expand(*prior.scale.shape, -1).unflatten(-2, grid)[..., 0, :]
-        at = at[..., : -self.points.shape[-1]]
-        of_x = sums.process.prior.correlation(at, at)
-        of_w = self._of_sums(sums) @ (sums.weights * prior.scale.unflatten(-1, grid)).mT
-        return of_x * of_w - sums.explained.mT @ sums.explained
-
     def _of_sums(self, sums: WeightedSums) -> Tensor:
         r"""`B x P x n_w` covariances of the sums with each w at their own decision."""
         if self._sums is None or self._sums[0] is not sums:

@@ -2,14 +2,36 @@ r"""Weighted sums of an outcome at groups of points, and what a reading says abo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from botorch_risk.matrices import squared_differences
+
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.process import Process
+
+
+def _matern_mixture(nu: float) -> tuple[list[float], list[float]]:
+    r"""Weights and rates of squared exponentials that add up to a Matern correlation.
+
+        k(r) = E exp(-nu r^2 / (2 t)),   t ~ Gamma(nu, 1)
+
+    The integral over `log t` by the trapezoidal rule, whose error falls exponentially with the
+    number of steps: 7e-8 of the prior variance at nu = 2.5.
+    """
+    steps = torch.arange(-10.0, 4.0, 0.4, dtype=torch.double)
+    weights = 0.4 * (nu * steps - steps.exp()).exp() / math.gamma(nu)
+    rates = nu / 2 * (-steps).exp()
+    kept = weights > 1e-9
+    return weights[kept].tolist(), rates[kept].tolist()
+
+
+# By the smoothness of the kernel; of the exponential one the sums would not converge fast.
+MIXTURES = {math.inf: ([1.0], [0.5]), 1.5: _matern_mixture(1.5), 2.5: _matern_mixture(2.5)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,3 +67,35 @@ class WeightedSums:
         covariance = self.process.covariance_within(self.points, self.weights.shape[-1])
         along = (self.weights.unsqueeze(-2) @ covariance).squeeze(-2)
         return (along * self.weights).sum(dim=-1).clamp_min(0.0)
+
+    def covariances(self, num_last: int) -> Tensor | None:
+        r"""The posterior covariances of the sums with each other, `B x P x P`.
+
+        For groups `(x_p, w_j)` of one x under the same `w_j`, squared distances are sums of one of
+        x and one of w, and the kernel is a mixture of squared exponentials, which are products:
+
+            sum_jl q_pj q_ol k(x_p, w_j; x_o, w_l) = sum_m c_m k_m(x_p, x_o) (q_p' K_m q_o)
+
+        Args:
+            num_last: The number of last inputs that belong to w.
+
+        Returns:
+            None for other groups, or if the kernel has no direct formulas.
+        """
+        prior, kernel = self.points.prior, self.process.prior.cache.kernel
+        if kernel is None or kernel.nu not in MIXTURES:
+            return None
+        inputs = prior.inputs.expand(*prior.scale.shape, -1).unflatten(-2, self.weights.shape[-2:])
+        W, X = inputs[:, 0, :, -num_last:], inputs[:, :, 0, :-num_last]
+        rounding = 64 * torch.finfo(X.dtype).eps * inputs.abs().amax()
+        spread_of_x = (inputs[..., :-num_last] - X.unsqueeze(-2)).abs().amax()
+        spread_of_w = (inputs[..., -num_last:] - W.unsqueeze(-3)).abs().amax()
+        if not torch.maximum(spread_of_x, spread_of_w) <= rounding:  # a transform mixes x and w
+            return None
+        of_x, of_w = (squared_differences(each, each) for each in (X, W))
+        scaled = self.weights * prior.scale.unflatten(-1, self.weights.shape[-2:])
+        total = -self.explained.mT @ self.explained
+        for weight, rate in zip(*MIXTURES[kernel.nu], strict=True):
+            along = scaled @ of_w.mul(-rate).exp_() @ scaled.mT
+            total.addcmul_(of_x.mul(-rate).exp_(), along, value=weight)
+        return (total + total.mT) / 2
