@@ -89,7 +89,7 @@ class OutcomesOverW:
         """
         X = as_points(X, self.belief.model)
         of_environment, n_w = self.sizes(X)
-        t_batch = TBatch.of(X, joint_shape(self.belief.model.batch_shape, of_environment))
+        t_batch = TBatch.of(X, joint_shape(self.belief.batch_shape, of_environment))
         entries = _CHUNK_VALUES.entries(X.device)
         size = entries // (entries_of(n_w) * t_batch.shape[t_batch.dims :].numel())
         X = t_batch.fold(X)

@@ -211,18 +211,25 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Raises:
             UnsupportedError: If the posterior is not Gaussian and the measure needs samples.
         """
-        joint = self._conditioned.joint()
+        model: Any = self._conditioned.belief.model
+        if model._is_ensemble:  # the average of the members', which are one batch
+            each = OutcomesOverW.of(self._conditioned.belief.of_members(), self.environment)
+            return self._expected(each, X.unsqueeze(-3)).mean(dim=-2)
+        return self._expected(self._conditioned, X)
+
+    def _expected(self, outcomes: OutcomesOverW, X: Tensor) -> Tensor:
+        joint = outcomes.joint()
 
         def of_chunk(X: Tensor) -> Tensor:
-            known = self.risk_measure.expected(*self._conditioned(X))
+            known = self.risk_measure.expected(*outcomes(X))
             return self._moments(X, joint)[0] if known is None else known
 
-        return self._conditioned.in_chunks(X, of_chunk, self._entries_of_moments)
+        return outcomes.in_chunks(X, of_chunk, self._entries_of_moments)
 
     def _moments(self, X: Tensor, joint: Any) -> tuple[Tensor, Tensor]:
         r"""Mean and variance of the risk, `batch_shape x m` each."""
         inputs, weights = self.environment.expand(X)
-        batch_shape = torch.broadcast_shapes(inputs.shape[:-3], self.model.batch_shape)
+        batch_shape = torch.broadcast_shapes(inputs.shape[:-3], joint.model.batch_shape)
         mean, covariance = joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
         return moments_of_risk(self.risk_measure, mean, covariance, weights, self.num_samples)
 

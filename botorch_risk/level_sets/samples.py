@@ -11,6 +11,7 @@ from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
+from botorch_risk.models.sampled_gp import SampledGP
 from botorch_risk.points import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
@@ -34,7 +35,7 @@ def risk_samples(
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
-            environment that perturbs x.
+            environment that perturbs x. A `SampledGP` gives `num_samples` of each of its members.
         environment: The distribution of W.
         risk_measure: Any measure. A measure that solves a program, such as a ball in maximum mean
             discrepancy, does so for each sample.
@@ -66,6 +67,10 @@ def risk_samples(
     """
     check_counts(num_samples=num_samples)
     refuse_reduced(model)
+    if isinstance(model, SampledGP):
+        X = as_points(X, model).unsqueeze(-3)
+        each = risk_samples(model.members, environment, risk_measure, X, num_samples)
+        return each.movedim(-3, -2).flatten(-2)
     environment, measure = parts_of(environment, risk_measure)
     measure = measure.bind(environment)
     X = as_points(X, model)

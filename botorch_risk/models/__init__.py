@@ -2,6 +2,8 @@ r"""Models that learn the noise as well as the mean, and models of the risks of 
 
 from .heteroscedastic import MeanVarianceGP
 from .repeats import RepeatedOutcomes
+from .sampled_gp import SampledGP
+from .scaled_gp import scaled_gp
 from .standardized_gp import one_hot_inputs
 
-__all__ = ["MeanVarianceGP", "RepeatedOutcomes", "one_hot_inputs"]
+__all__ = ["MeanVarianceGP", "RepeatedOutcomes", "SampledGP", "one_hot_inputs", "scaled_gp"]

@@ -45,20 +45,26 @@ def scaled_gp(
         >>> model.covar_module.base_kernel.lengthscale
         tensor([[0.5000, 0.5000]], grad_fn=<AddBackward0>)
     """
+    parts = kernel_and_mean(train_X, input_transform)
+    return standardized_gp(train_X, train_Y, input_transform=input_transform, **parts)
+
+
+def kernel_and_mean(train_X: Tensor, input_transform: InputTransform | None) -> dict[str, Any]:
+    r"""The modules of `scaled_gp` with their priors, as arguments of `SingleTaskGP`."""
     batch_shape, columns = train_X.shape[:-2], train_X.shape[-1]
     if input_transform is not None:
         with torch.no_grad():
             columns = input_transform.to(train_X)(train_X[..., :1, :]).shape[-1]
-    constraint = GreaterThan(_LEAST_LENGTHSCALE, None, initial_value=_MEDIAN_LENGTHSCALE)
     kernel = MaternKernel(
         nu=2.5,
         ard_num_dims=columns,
         batch_shape=batch_shape,
         lengthscale_prior=LogNormalPrior(math.log(_MEDIAN_LENGTHSCALE), _SPREAD),
-        lengthscale_constraint=constraint,
+        lengthscale_constraint=GreaterThan(
+            _LEAST_LENGTHSCALE, None, initial_value=_MEDIAN_LENGTHSCALE
+        ),
     )
     scaled = ScaleKernel(kernel, LogNormalPrior(0.0, 1.0), batch_shape=batch_shape)
     scaled.outputscale = 1.0
     mean = ConstantMean(NormalPrior(0.0, 1.0), batch_shape=batch_shape)
-    options: dict[str, Any] = {"covar_module": scaled.to(train_X), "mean_module": mean.to(train_X)}
-    return standardized_gp(train_X, train_Y, input_transform=input_transform, **options)
+    return {"covar_module": scaled.to(train_X), "mean_module": mean.to(train_X)}

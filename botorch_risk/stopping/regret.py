@@ -12,6 +12,7 @@ from botorch_risk.environments import Environment
 from botorch_risk.matrices import safe_root
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced
+from botorch_risk.models.sampled_gp import SampledGP
 from botorch_risk.points import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
@@ -33,11 +34,13 @@ def regret_samples(
     under joint samples of all risks, each normal as far as it is linear in the outcomes
     (`ComparedRisks`). The share of samples up to epsilon is the probability that the regret is at
     most epsilon, the probabilistic regret bound of [Wilson2024stopping]_; a quantile bounds the
-    regret. Both are conditional on the hyperparameters of the model.
+    regret. Both are conditional on the hyperparameters of the model,
+    unless it has samples of them.
 
     Args:
-        model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an
-            environment that perturbs x.
+        model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`, or `[S, R]` with
+            samples of the hyperparameters; or of x for an environment that perturbs x. A
+            `SampledGP` gives `num_samples` of each of its members.
         environment: The distribution of W.
         risk_measure: Any measure.
         x: The recommendation, `batch_shape x d_x`.
@@ -72,6 +75,9 @@ def regret_samples(
     check_counts(num_samples=num_samples)
     check_even(num_expected=num_expected)
     refuse_reduced(model)
+    if isinstance(model, SampledGP):
+        parts = environment, risk_measure, x, X_compared, num_samples, num_expected
+        return regret_samples(model.members, *parts).flatten()
     environment, measure = parts_of(environment, risk_measure)
     X, x = as_points(X_compared, model), as_points(x, model)
     if not x.dim():

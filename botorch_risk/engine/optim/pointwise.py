@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction, OneShotAcquisitionFunction
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.utils.transforms import is_ensemble
 from numpy import ndarray
 from torch import Tensor
 
@@ -119,7 +120,9 @@ class PointwiseEvaluator:
                 f"Got {type(acqf).__name__}, which optimises its fantasies too."
             )
         model = getattr(acqf, "model", None)
-        self.batch_shape = torch.Size([num_replicates]) if model is None else model.batch_shape
+        self.batch_shape = torch.Size([num_replicates])
+        if model is not None:  # the members of an ensemble are no replicates
+            self.batch_shape = torch.Size() if is_ensemble(model) else model.batch_shape
         if self.batch_shape != (num_replicates,) and (self.batch_shape or num_replicates != 1):
             raise BotorchTensorDimensionError(
                 f"Expected a model of batch shape [{num_replicates}], one for each seed. "

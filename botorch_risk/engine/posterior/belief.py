@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -42,6 +42,14 @@ from botorch_risk.points import TBatch, checked_points, joint_shape
 _STANDARD_POSTERIORS = (SingleTaskGP.posterior, OrthogonalAdditiveGP.posterior)
 
 
+@runtime_checkable
+class HasMembers(Protocol):
+    r"""An ensemble whose members are one model, with one batch dimension."""
+
+    @property
+    def members(self) -> SingleTaskGP: ...
+
+
 class Belief:
     r"""What a model says about its outcome, fast and differentiable in the inputs.
 
@@ -58,7 +66,8 @@ class Belief:
     other kernels go through their own `forward`. Any other model goes through `model.posterior`
     with the points in the t-batch. The cache follows the model: it is rebuilt when a parameter, a
     buffer or the training data change, is not part of any state, and treats hyperparameters as
-    constants. In float32 the variance loses digits below 1e-4 of the prior variance.
+    constants. In float32 the variance loses digits below 1e-4 of the prior variance. Of an ensemble
+    with `members` (`SampledGP`) the moments are those of the mixture.
 
     Source: [Rasmussen2006gp]_, Eqs. (2.25) and (2.26), with noise that may differ between points.
 
@@ -68,8 +77,8 @@ class Belief:
             (BoTorch's sign of minimisation) keeps the closed form.
 
     Raises:
-        UnsupportedError: If the model is an ensemble, or has several outputs that nothing reduces
-            to one.
+        UnsupportedError: If the model is an ensemble without `members`, or has several outputs that
+            nothing reduces to one.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -88,14 +97,15 @@ class Belief:
                 "Expected a model with one output, or a `posterior_transform` that reduces its "
                 f"outputs to one. Got {model.num_outputs=}."
             )
-        if model._is_ensemble:
+        if model._is_ensemble and not isinstance(model, HasMembers):
             raise UnsupportedError(
-                "Expected a model whose posterior is one Gaussian. Got an ensemble "
-                f"({type(model).__name__})."
+                "Expected a model whose posterior is one Gaussian, or an ensemble with `members`. "
+                f"Got an ensemble without ({type(model).__name__})."
             )
         self.model: Any = model  # parts of a module have no static type
         self.posterior_transform: Any = posterior_transform
         self._cache: PosteriorCache | None = None
+        self._members: Belief | None = None
 
     @staticmethod
     def serves(model: Any, posterior_transform: PosteriorTransform | None = None) -> bool:
@@ -127,6 +137,11 @@ class Belief:
         )
 
     @property
+    def batch_shape(self) -> torch.Size:
+        r"""The batch shape of the moments: the model's, and `[]` of an ensemble's mixture."""
+        return torch.Size() if self.model._is_ensemble else self.model.batch_shape
+
+    @property
     def closed_form(self) -> bool:
         r"""Whether the model has a closed form now; see `serves`."""
         return self.serves(self.model, self.posterior_transform)
@@ -146,6 +161,8 @@ class Belief:
                 an input transform to several points, and the `posterior_transform` does not
                 reduce them to one.
         """
+        if self.model._is_ensemble:
+            return self._of_mixture(X)
         X = checked_points(X, self.model)
         if 0 in X.shape[:-1]:
             nothing = X.sum(dim=-1)  # with the graph that the caller may ask for
@@ -188,6 +205,20 @@ class Belief:
             mean = outcome_bound(self.model.transform_inputs(X), cache, 0.0, None)
             mean, _ = self.through_posterior_transform(mean, mean)  # no variance is at hand
             return mean
+
+    def _of_mixture(self, X: Tensor) -> Marginals:
+        r"""Moments of the mixture of the members, which are the model's only batch dimension."""
+        each = self.of_members()(X.unsqueeze(-3))  # ... x S x m
+        mean = each.mean.mean(dim=-2)
+        # The law of total variance, about the mean: a difference of squares would lose its digits.
+        between = (each.mean - mean.unsqueeze(-2)).square().mean(dim=-2)
+        return Marginals(mean, each.variance.mean(dim=-2) + between)
+
+    def of_members(self) -> Belief:
+        r"""The belief of the members of an ensemble, one batch."""
+        if self._members is None:
+            self._members = Belief(self.model.members, self.posterior_transform)
+        return self._members
 
     def _latent(self, X: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
         r"""Moments in the space of the transformed outcomes, at transformed inputs."""
@@ -299,7 +330,16 @@ class Belief:
         return ProductMarginals(self, W)
 
     def joint(self) -> Joint:
-        r"""Joint moments within groups of points, from factors that are computed once."""
+        r"""Joint moments within groups of points, from factors that are computed once.
+
+        Raises:
+            UnsupportedError: If the model is an ensemble; its members have joint moments.
+        """
+        if self.model._is_ensemble:
+            raise UnsupportedError(
+                "Expected a model whose posterior is one Gaussian. Got an ensemble "
+                f"({type(self.model).__name__}): see its `members`."
+            )
         return Joint.of(self)
 
     def process(self) -> Process:

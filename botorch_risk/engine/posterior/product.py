@@ -133,14 +133,14 @@ class ProductMarginals:
         The batch shape of the `batch_shape x m x d_x` decisions broadcasts with the model's;
         dimensions in front of it are BoTorch's t-batch.
         """
-        model_batch, batch = self.belief.model.batch_shape, self.points.shape[:-2]
+        model_batch, batch = self.belief.batch_shape, self.points.shape[:-2]
         t_batch = TBatch.of(X, joint_shape(batch, model_batch))
         moments = self._of_replicates(t_batch.fold(X))
         return Marginals(*(t_batch.unfold(moment, points_dim=-2) for moment in moments))
 
     def mean(self, X: Tensor) -> Tensor:
         r"""The means alone, `batch_shape x m x n_w`: without the factorisation of variances."""
-        model_batch, batch = self.belief.model.batch_shape, self.points.shape[:-2]
+        model_batch, batch = self.belief.batch_shape, self.points.shape[:-2]
         t_batch = TBatch.of(X, joint_shape(batch, model_batch))
         return t_batch.unfold(self._mean_of_replicates(t_batch.fold(X)), points_dim=-2)
 
