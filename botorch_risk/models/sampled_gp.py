@@ -13,10 +13,11 @@ from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_arguments, check_counts
 from botorch_risk.engine import SampledHyperparameters, sample_exact_gp
 from botorch_risk.models.scaled_gp import kernel_and_mean
 from botorch_risk.models.variance_links import StandardDeviationScale
+from botorch_risk.seeding import as_seeds
 
 
 class SampledGP(SingleTaskGP):
@@ -71,7 +72,12 @@ class SampledGP(SingleTaskGP):
         seed: int = 0,
         input_transform: InputTransform | None = None,
     ) -> None:
+        check_arguments(SampledGP.__init__, locals())
         check_counts(2, num_samples=num_samples)
+        (own_seed,) = as_seeds(seed, 1)
+        train_X, train_Y = as_floating(train_X, "train_X"), as_floating(train_Y, "train_Y")
+        train_X, train_Y = train_X.detach().clone(), train_Y.detach().clone()
+        train_Yvar = as_tensor("train_Yvar", train_Yvar)
         if train_X.dim() != 2 or train_Y.shape != (len(train_X), 1):
             raise BotorchTensorDimensionError(
                 "Expected `train_X` of shape `n x d` and `train_Y` of shape `n x 1`: the samples "
@@ -88,7 +94,7 @@ class SampledGP(SingleTaskGP):
             **kernel_and_mean(X, input_transform),
         )
         self.to(train_X)
-        self.seed = seed
+        self.seed = own_seed
         self.sampled: SampledHyperparameters | None = None
 
     @property

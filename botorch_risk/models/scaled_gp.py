@@ -12,6 +12,7 @@ from gpytorch.means import ConstantMean
 from gpytorch.priors import LogNormalPrior, NormalPrior
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.models.standardized_gp import standardized_gp
 
 # The prior of a lengthscale on the unit cube, of its logarithm: median and standard deviation.
@@ -41,10 +42,11 @@ def scaled_gp(
         InputDataError: If a value is not finite, or dtypes differ.
 
     Example:
-        >>> model = scaled_gp(torch.rand(9, 2), torch.rand(9, 1))
+        >>> model = scaled_gp(torch.rand(9, 2).double(), torch.rand(9, 1).double())
         >>> model.covar_module.base_kernel.lengthscale
-        tensor([[0.5000, 0.5000]], grad_fn=<AddBackward0>)
+        tensor([[0.5000, 0.5000]], dtype=torch.float64, grad_fn=<AddBackward0>)
     """
+    train_X, train_Y = as_floating(train_X, "train_X"), as_floating(train_Y, "train_Y")
     parts = kernel_and_mean(train_X, input_transform)
     return standardized_gp(train_X, train_Y, input_transform=input_transform, **parts)
 

@@ -102,7 +102,9 @@ def test_an_engineer_who_minimises_under_a_context_does_what_negatives_do() -> N
     table = frames.predict(elsewhere)
     assert table.index.tolist() == ["calm", "fast"]
     posterior = bound.model.posterior(torch.tensor(elsewhere.to_numpy()).unsqueeze(0))
-    mean, deviation = -posterior.mean.flatten(), posterior.variance.flatten().sqrt()
+    each = posterior.mean.squeeze(-1).squeeze(-2)  # of each sample of the hyperparameters
+    variance = posterior.variance.squeeze(-1).squeeze(-2).mean(dim=0) + each.var(0, correction=0)
+    mean, deviation = -each.mean(dim=0), variance.sqrt()
     for name, values in {"mean": mean, "upper": mean + 1.96 * deviation}.items():
         np.testing.assert_allclose(table[f"cost_{name}"], values.detach(), rtol=1e-6)
     over_winds = frames.predict(elsewhere[["speed"]])
