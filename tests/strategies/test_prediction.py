@@ -5,11 +5,15 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.models.model import ModelList
+from gpytorch.kernels import PeriodicKernel, RBFKernel
+from gpytorch.priors import LogNormalPrior
 
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.strategies import Strategy, rahbo, random_search, risk_search, uhe_bo
 from botorch_risk.strategies.truvar import DomainBelief
@@ -190,3 +194,101 @@ def test_of_the_initial_design_it_is_at_most_what_is_left() -> None:
     assert torch.equal(strategy.ask(9), design[:, 2:])
     with pytest.raises(ValueError, match="`batch_size` to be at least 1"):
         strategy.ask(0)
+
+
+DAYS = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+
+
+def hill(Z: torch.Tensor) -> torch.Tensor:
+    x, w = Z[..., :1], Z[..., 1:]
+    return (8 * x).sin() * (1 + w) - 2 * (x - w).square()
+
+
+def told(seeds: list[int], n: int = 14, **options: Any) -> Strategy:
+    r"""A search with readings of a hill, with noise of 0.1."""
+    known: dict[str, Any] = {"environment": DAYS, "risk_measure": ConditionalValueAtRisk(0.4)}
+    strategy = risk_search(UNIT, seeds, num_initial=n, **known, **options)
+    X, w, noise = strategy.ask(), [], []
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        w.append(DAYS.points[torch.randint(5, (n,), generator=generator)])
+        noise.append(torch.randn(n, 1, generator=generator, dtype=torch.double))
+    Z = torch.cat([X, torch.stack(w)], dim=-1)
+    strategy.tell(Z, hill(Z) + 0.1 * torch.stack(noise))
+    return strategy
+
+
+def random_rows(seeds: list[int]) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(99)
+    x = torch.rand(len(seeds), 60, 1, generator=generator, dtype=torch.double)
+    return torch.cat([x, DAYS.points[torch.arange(60) % 5].expand(len(seeds), 60, 1)], dim=-1)
+
+
+@pytest.mark.parametrize(("num_samples", "least", "most"), [(16, 0.9, 0.99), (0, 0.6, 0.9)])
+def test_intervals_by_samples_contain_what_they_say(
+    num_samples: int, least: float, most: float
+) -> None:
+    seeds = list(range(12))
+    (_, view), *_ = told(seeds, num_samples=num_samples).views
+    Z = random_rows(seeds)
+    found = view.method.predict(view, Z).outcome
+    truth = hill(Z)
+    held = ((found.lower <= truth) & (truth <= found.upper)).double().mean().item()
+    assert least <= held <= most
+
+
+def test_without_samples_predictions_are_of_the_fit() -> None:
+    (_, view), *_ = told([0], num_samples=0).views
+    assert view.interval_belief is view.belief
+    found = view.method.predict(view, random_rows([0]))
+    assert found.noise_interval is None
+
+
+def test_the_noise_has_an_interval_that_contains_it() -> None:
+    seeds = list(range(6))
+    (_, view), *_ = told(seeds, 30).views
+    interval: Any = view.method.predict(view, random_rows(seeds)).noise_interval
+    lower, upper = interval
+    assert ((lower < 0.1) & (upper > 0.1)).double().mean() > 0.8
+
+
+def test_intervals_are_the_same_after_loading_and_alone_or_in_a_batch() -> None:
+    first = told([3, 4])
+    second = risk_search(
+        UNIT, [3, 4], num_initial=14, environment=DAYS, risk_measure=ConditionalValueAtRisk(0.4)
+    )
+    second.load_state_dict(first.state_dict())
+    alone = told([4])
+    X = torch.tensor([[0.2], [0.7]], dtype=torch.double)
+    found = []
+    for strategy in (first, second, alone):
+        (_, view), *_ = strategy.views
+        found.append(view.method.predict_risk(view, X.expand(len(view.seeds), 2, 1)))
+    for one, same, other in zip(*found, strict=True):
+        assert torch.equal(one, same)
+        torch.testing.assert_close(one[1:], other, rtol=1e-5, atol=1e-6)
+    regrets = [strategy.stopping(0.1).gap for strategy in (first, second, alone)]
+    assert torch.equal(regrets[0], regrets[1])
+    torch.testing.assert_close(regrets[0][1:], regrets[2], rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_of_ones_own_is_sampled_under_its_own_priors_or_refused() -> None:
+    def smooth(X: Any, Y: Any, input_transform: Any) -> SingleTaskGP:
+        kernel = RBFKernel(
+            ard_num_dims=2, batch_shape=X.shape[:-2], lengthscale_prior=LogNormalPrior(0.0, 0.05)
+        )
+        return standardized_gp(X, Y, input_transform=input_transform, covar_module=kernel.to(X))
+
+    def periodic(X: Any, Y: Any, input_transform: Any) -> SingleTaskGP:
+        kernel = PeriodicKernel(batch_shape=X.shape[:-2]).to(X)
+        return standardized_gp(X, Y, input_transform=input_transform, covar_module=kernel)
+
+    (_, view), *_ = told([0], model=smooth).views
+    model: Any = view.interval_belief.model
+    assert (model.covar_module.lengthscale.log().abs() < 0.3).all()
+    (_, view), *_ = told([0], model=periodic).views
+    with pytest.raises(UnsupportedError, match=r"`num_samples=0`.*Periodic"):
+        view.method.predict(view, random_rows([0]))
+    (_, view), *_ = told([0], model=periodic, num_samples=0).views
+    assert view.method.predict(view, random_rows([0])).outcome.mean.isfinite().all()
