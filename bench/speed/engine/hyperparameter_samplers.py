@@ -1,6 +1,6 @@
 r"""Effective draws per second of four samplers of hyperparameters, on development data.
 
-    python -m bench.studies.coverage.samplers
+    python -m bench.speed.engine.hyperparameter_samplers
 
 The data are readings at random on functions that no pair of the study has. All samplers evaluate
 the same density in batches over 16 data sets, and begin at the same modes. The effective number of
@@ -49,7 +49,7 @@ def by_importance(density: LogPosterior, start: importance.Proposal, rng: Genera
 
 
 def by_evolution(density: LogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
-    r"""Differential evolution [terBraak2006de]_ of 24 walkers, 160 steps; the last 60 count."""
+    r"""Differential evolution [TerBraak2006de]_ of 24 walkers, 160 steps; the last 60 count."""
     rows, half = np.arange(NUM_DATA_SETS), 12
     theta = started(start, 2 * half, rng)
     value, kept = density.log_density(theta, rows), []
