@@ -67,8 +67,8 @@ def sample_exact_gp(
     given the others: `c ~ N(mean, 1 / precision)`, evenly over the samples. Adaptive importance
     sampling, 384 likelihoods in four calls, has 16 to 30 times as many effective draws per second
     as differential evolution and 8 to 25 times as many as Hamiltonian steps
-    (`bench/speed/engine/hyperparameter_samplers.py`). It supports what the closed form of `fit_exact_gp`
-    supports. The model is left in evaluation mode.
+    (`bench/speed/engine/hyperparameter_samplers.py`). It supports what the closed form of
+    `fit_exact_gp` supports. The model is left in evaluation mode.
 
     Source: [Rasmussen2006gp]_, Eq. (5.11) and Sec. 2.7; [Cornuet2012amis]_.
 
