@@ -25,13 +25,13 @@ class SampledGP(SingleTaskGP):
 
     Its posterior is the mixture of the samples' posteriors, BoTorch's `GaussianMixturePosterior`
     with the samples in dimension -3: intervals know that the hyperparameters were learnt
-    (`docs/coverage.md`). `fit_gpytorch_mll(mll)` draws the samples, from where those of the same
-    model were before; until then all have the starting values.
+    (`docs/coverage.md`). `fit_gpytorch_mll(mll)` draws the samples; a second call
+    begins where the first one ended. Until then all members have the starting values.
 
     BoTorch's acquisition functions average over the samples: its `UpperConfidenceBound` is the
     average of `mean + sqrt(beta) * deviation`. Those of this package use the moments of the
-    mixture: the bound is `mixture_mean + sqrt(beta) * mixture_deviation`, up to 1 mixture deviation
-    larger; an expected risk is the average of the samples' expected risks. Fantasies are not
+    mixture: the bound is `mixture_mean + sqrt(beta) * mixture_deviation`, which is never
+    smaller; an expected risk is the average of the samples' expected risks. Fantasies are not
     supported, nor what needs them (`qKnowledgeGradient`), nor entropy searches and BoTorch's
     analytic noisy expected improvement, which expect one Gaussian.
 

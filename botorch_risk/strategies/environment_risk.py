@@ -94,12 +94,12 @@ class EnvironmentRisk(Method):
             `SingleTaskGP` with standardised outcomes.
         num_samples: Samples of the hyperparameters for predictions, intervals and stopping: those
             of `scaled_gp`, or of `model` if another one is given. They are drawn when an interval
-            is first asked for. 0 for the fitted hyperparameters, whose 95 % intervals contain the
-            truth in 75 to 85 % of cases (`docs/coverage.md`), and for a `model` that
+            is first needed. 0 for the fitted hyperparameters, whose 95 % intervals contain the
+            truth in 69 to 86 % of cases (`docs/coverage.md`), and for a `model` that
             `sample_exact_gp` does not support.
 
     Raises:
-        ValueError: If the reporting rule is unknown, or there is no outcome.
+        ValueError: If the reporting rule is unknown, there is no outcome, or one sample.
 
     Example:
         >>> from functools import partial
@@ -134,6 +134,8 @@ class EnvironmentRisk(Method):
     def __post_init__(self) -> None:
         check_fields(self)
         check_counts(0, num_samples=self.num_samples)
+        if self.num_samples == 1:  # one sample says nothing about its spread
+            raise ValueError("Expected `num_samples` of 0, or at least 2. Got 1.")
         check_counts(num_outcomes=self.num_outcomes, num_restarts=self.num_restarts)
         check_counts(raw_samples=self.raw_samples)
 

@@ -191,9 +191,9 @@ class FrameExperiment:
 
         For an outcome `y` the columns are `y_mean`, `y_lower` and `y_upper`, of the mean of many
         readings, and `y_noise`, the standard deviation of one reading; if the noise is learnt from
-        point to point also `y_noise_lower` and `y_noise_upper`. If there are contexts and the frame
-        has no context columns, the prediction is the risk over them: `y_risk`, `y_risk_lower` and
-        `y_risk_upper`.
+        point to point, or sampled, also `y_noise_lower` and `y_noise_upper`. If there are contexts
+        and the frame has no context columns, the prediction is the risk over them: `y_risk`,
+        `y_risk_lower` and `y_risk_upper`.
 
         Args:
             frame: A DataFrame with the columns of all parameters, and either all contexts or none.

@@ -302,7 +302,7 @@ class Method(ABC):
         return None
 
     def believe_intervals(self, view: View) -> Any:
-        r"""The belief that predictions and intervals come from; by default that of `believe`."""
+        r"""The belief that predictions and intervals come from; by default the view's belief."""
         return view.belief
 
     @abstractmethod

@@ -33,7 +33,7 @@ class Prediction(NamedTuple):
         outcome: The mean of the readings that a row would have, `R x n x m`.
         noise: The standard deviation of one reading around that mean, `R x n x m`.
         noise_interval: Its lower and upper ends, `R x n x m` each; None if the noise is known or is
-            one estimated level, whose uncertainty the model does not give.
+            one fitted level; a level with samples of the hyperparameters has an interval.
     """
 
     outcome: Interval

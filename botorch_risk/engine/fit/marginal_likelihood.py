@@ -205,7 +205,7 @@ class FactoredCovariance(NamedTuple):
         Z: Scaled inputs, `rows x n x d`.
         slope: The slopes of the correlations, `rows x n x n`.
         noise: The noise of each observed point; 1 for an unobserved one.
-        factor: The Cholesky factor, `rows x n x n`; NaN on the diagonal where there is none.
+        factor: The Cholesky factor, `rows x n x n`; NaN on the diagonal where it fails.
     """
 
     Z: Tensor

@@ -66,8 +66,8 @@ class Belief:
     other kernels go through their own `forward`. Any other model goes through `model.posterior`
     with the points in the t-batch. The cache follows the model: it is rebuilt when a parameter, a
     buffer or the training data change, is not part of any state, and treats hyperparameters as
-    constants. In float32 the variance loses digits below 1e-4 of the prior variance. Of an ensemble
-    with `members` (`SampledGP`) the moments are those of the mixture.
+    constants. In float32 the variance loses digits below 1e-4 of the prior variance. An
+    ensemble with `members` (`SampledGP`) has the moments of its mixture.
 
     Source: [Rasmussen2006gp]_, Eqs. (2.25) and (2.26), with noise that may differ between points.
 

@@ -34,7 +34,7 @@ _WARM_STAGES = 2
 
 @dataclass(frozen=True)
 class SampledHyperparameters:
-    r"""How the samples of `R` replicates came about, and where those of the next round begin.
+    r"""The effective draws behind the samples of `R` replicates, and the next round's start.
 
     Args:
         effective: The effective number of independent draws that the samples stand for,
@@ -57,7 +57,7 @@ def sample_exact_gp(
 ) -> SampledHyperparameters:
     r"""Sample the hyperparameters of an exact GP from their posterior, in place.
 
-    The first batch dimension of the model is that of the samples, which share their data:
+    The first batch dimension of the model holds the samples, which share their data:
 
         p(theta | y) ~ N(y | constant, outputscale * K + noise) * priors,    integrated over the
                                                                              constant
@@ -99,7 +99,8 @@ def sample_exact_gp(
         every = ExactGPParts.read(model)
         if not every.batch_shape:
             raise BotorchTensorDimensionError(
-                "Expected a model whose first batch dimension is that of the samples. Got none."
+                "Expected a model with the samples as its first batch dimension. Got no batch "
+                "shape."
             )
         num_samples, batch_shape = every.batch_shape[0], every.batch_shape[1:]
         generators = [

@@ -18,8 +18,8 @@ from scipy.special import gammaln, logsumexp
 
 # Degrees of freedom of the proposals: heavier tails than a posterior of logarithms.
 _FREEDOM = 5
-# The proposals' covariance, in covariances of the draws so far. The first one is around a mode,
-# whose curvature may be that of one of several explanations, and a few draws go far from it.
+# The proposals' covariance, in covariances of the draws so far. The first one is around a mode. Its
+# curvature may belong to one of several explanations, so a few draws go far from it.
 _WIDER, _FIRST, _FAR = 1.3, 2.5, 16.0
 _SHARE_FAR = 0.25
 # Added to the variance of each parameter, a logarithm: a few draws may lie close together.
