@@ -43,8 +43,8 @@ def scaled_gp(
 
     Example:
         >>> model = scaled_gp(torch.rand(9, 2).double(), torch.rand(9, 1).double())
-        >>> model.covar_module.base_kernel.lengthscale
-        tensor([[0.5000, 0.5000]], dtype=torch.float64, grad_fn=<AddBackward0>)
+        >>> model.covar_module.base_kernel.lengthscale.detach()
+        tensor([[0.5000, 0.5000]], dtype=torch.float64)
     """
     train_X, train_Y = as_floating(train_X, "train_X"), as_floating(train_Y, "train_Y")
     parts = kernel_and_mean(train_X, input_transform)

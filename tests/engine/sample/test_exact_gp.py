@@ -240,7 +240,7 @@ def test_in_single_precision_the_samples_are_about_the_same() -> None:
 
 def test_what_cannot_be_sampled_is_refused() -> None:
     X, Y = data(8)
-    with pytest.raises(BotorchTensorDimensionError, match="first batch dimension. Got no"):
+    with pytest.raises(BotorchTensorDimensionError, match=r"first batch dimension\. Got no"):
         sample_exact_gp(scaled_gp(X[0], Y[0]), seeds=0)
     model = scaled_gp(X.expand(4, 8, 1), Y.expand(4, 8, 1))
     with pytest.raises(ValueError, match="1 replicates"):
