@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
 from botorch_risk.strategies import Strategy, risk_search
@@ -165,8 +166,7 @@ def main() -> None:
             if path.exists() or arguments.only not in path.name:
                 continue
             rows = rows_of(form, risk, mode, list(SEEDS[arguments.development]))
-            path.with_suffix(".part").write_text(json.dumps(rows), "utf-8")
-            path.with_suffix(".part").rename(path)
+            write_text(path, json.dumps(rows))
             print(path.name, flush=True)
 
 
