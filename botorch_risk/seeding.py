@@ -156,3 +156,12 @@ def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
         lottery: `... x n` numbers in [0, 1).
     """
     return lottery.masked_fill(~is_largest(score), -1.0).argmax(dim=-1)
+
+
+def even_normals(num_samples: int, generators: Sequence[np.random.Generator]) -> np.ndarray:
+    r"""Standard normal quantiles at even steps of probability, `num_samples x R`.
+
+    Their order is drawn for each of `R` generators; their mean is 0.
+    """
+    steps = torch.special.ndtri((torch.arange(num_samples).double() + 0.5) / num_samples).numpy()
+    return np.stack([each.permutation(steps) for each in generators], axis=1)

@@ -31,6 +31,7 @@ Fits, in place, one status for each entry of the batch:
 Samples of the hyperparameters, in place of a fit; `model` of batch shape `[S]` or `[S, R]`:
 
     sample_exact_gp(model, seeds=, previous=None) -> SampledHyperparameters
+    LogPosterior                        a FitObjective that can be sampled: .sample(starts, ..)
 
 Maximisation:
 
@@ -58,7 +59,8 @@ from .posterior.domain import DomainPosterior
 from .posterior.fast_marginals import FastMarginals
 from .posterior.process import Process
 from .projected_bfgs import minimize_rows
-from .sample.exact_gp import SampledHyperparameters, sample_exact_gp
+from .sample.exact_gp import sample_exact_gp
+from .sample.log_posterior import LogPosterior, SampledHyperparameters
 
 __all__ = [
     "Belief",
@@ -66,6 +68,7 @@ __all__ = [
     "FastMarginals",
     "FitObjective",
     "FitResult",
+    "LogPosterior",
     "MarginalLikelihoodObjective",
     "NotInClosedFormError",
     "Optimum",

@@ -2,6 +2,8 @@ r"""The objective of a fit of the mean and the noise to all readings, in rows of
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy import ndarray
@@ -107,7 +109,7 @@ class _Objective(FitObjective):
     r"""The common part of both stages of the fit."""
 
     def __init__(self, processes: TwoProcesses, readings: Readings, variances: Tensor) -> None:
-        self.processes, self._readings, self._variances = processes, readings, variances
+        self.processes, self.readings, self.variances = processes, readings, variances
         mean = processes.mean.parts
         self.like, self.batch_shape = mean.Y, mean.batch_shape
         self.num_observed, self.num_parameters = processes.num_observed, processes.num_parameters
@@ -128,7 +130,7 @@ class _Objective(FitObjective):
         return scale * value, scale[:, None] * gradient
 
     def _tensor(self, array: ndarray) -> Tensor:
-        return torch.as_tensor(array, device=self._readings.means.device)
+        return torch.as_tensor(array, device=self.readings.means.device)
 
 
 class ConstantNoiseObjective(_Objective):
@@ -142,7 +144,7 @@ class ConstantNoiseObjective(_Objective):
         parts = (self._tensor(values), self._tensor(theta[:, -1]), index)
         chunks = zip(*(part.split(self._chunk) for part in parts), strict=True)
         joint = torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().numpy()
-        level, variance = theta[:, -1], self._variances[1].cpu().numpy()[replicates]
+        level, variance = theta[:, -1], self.variances[1].cpu().numpy()[replicates]
         gradient = np.zeros_like(theta)
         gradient[:, processes.of_mean] = slopes * (slope + joint[:, 2:])
         gradient[:, -1] = joint[:, 1] - level / variance
@@ -150,9 +152,9 @@ class ConstantNoiseObjective(_Objective):
 
     def _likelihood(self, values: Tensor, level: Tensor, replicate: Tensor) -> Tensor:
         r"""The value, and the derivatives in the level and in the hyperparameters."""
-        data = self._readings.rows(replicate)
+        data = self.readings.rows(replicate)
         h = (data.level + level).unsqueeze(-1).expand_as(data.means)
-        kernel = self.processes.mean.covariance(replicate, values, self._variances[0][replicate])
+        kernel = self.processes.mean.covariance(replicate, values, self.variances[0][replicate])
         part = LogLikelihood(data.masked(kernel.covariance), data)(h)
         weights = part.weights
         of_mean = 0.5 * (weights.unsqueeze(-1) * weights.unsqueeze(-2) - part.precision)
@@ -174,7 +176,7 @@ class EvidenceObjective(_Objective):
         self, processes: TwoProcesses, readings: Readings, variances: Tensor, tied: bool
     ) -> None:
         super().__init__(processes, readings, variances)
-        self._tied = tied and processes.have_equal_inputs
+        self.is_tied = tied and processes.have_equal_inputs
         # The sites at the best point of each row, and the pull: `rows x 3 x n`.
         self._mode, self._best = readings.means[:0].unsqueeze(1), np.zeros(0)
 
@@ -182,27 +184,34 @@ class EvidenceObjective(_Objective):
         processes, replicates = self.processes, rows % len(self.num_observed)
         values, slopes = processes.natural(theta, replicates)
         joint, mode = self._evidence(values, theta[:, -1], rows)
-        value, gradient = joint[:, 0].copy(), np.zeros_like(theta)
-        gradient[:, :-1] = joint[:, 1:]
+        value, gradient = self._log_priors(theta, values, slopes, rows)
+        value += joint[:, 0]
+        gradient[:, :-1] += joint[:, 1:] * slopes
+        better = value >= self._best[rows]  # False for NaN
+        self._best[rows[better]] = value[better]
+        index, kept = self._tensor(rows), self._tensor(better)[:, None, None]
+        self._mode[index] = torch.where(kept, mode, self._mode[index])
+        return self._scaled(value, gradient, rows)
+
+    def _log_priors(
+        self, theta: ndarray, values: ndarray, slopes: ndarray, rows: ndarray
+    ) -> tuple[ndarray, ndarray]:
+        r"""The log prior density, `rows`, and its gradient in the parameters, `rows x p`."""
+        processes, value, gradient = self.processes, np.zeros(len(theta)), np.zeros_like(theta)
         for side, part in (
             (processes.mean, processes.of_mean),
             (processes.noise, processes.of_noise),
         ):
             density, slope = side.log_priors(values[:, part], rows)
             value += density
-            gradient[:, part] += slope
-        gradient[:, :-1] *= slopes
-        if self._tied:
+            gradient[:, part] = slope * slopes[:, part]
+        if self.is_tied:
             of_mean, of_noise = processes.lengthscales
             density, slope = log_density_of_shifts(theta[:, of_noise] - theta[:, of_mean])
             value += density
             gradient[:, of_noise] += slope
             gradient[:, of_mean] -= slope
-        better = value >= self._best[rows]  # False for NaN
-        self._best[rows[better]] = value[better]
-        index, kept = self._tensor(rows), self._tensor(better)[:, None, None]
-        self._mode[index] = torch.where(kept, mode, self._mode[index])
-        return self._scaled(value, gradient, rows)
+        return value, gradient
 
     def _evidence(self, values: ndarray, levels: ndarray, rows: ndarray) -> tuple[ndarray, Tensor]:
         r"""The evidence and its derivatives in natural units, `rows x p`, and its modes."""
@@ -220,22 +229,14 @@ class EvidenceObjective(_Objective):
             new = self._mode.new_full((missing, 3, n), torch.nan)
             self._mode = torch.cat([self._mode.expand(-1, 3, -1), new])
             self._best = np.concatenate([self._best, np.full(missing, -np.inf)])
-        known, data = self._mode[index, :2], self._readings.rows(replicates)
+        known, data = self._mode[index, :2], self.readings.rows(replicates)
         return torch.where(known.isnan(), sites_of_spread(data, data.level + level), known)
 
     def _evidence_of(
         self, values: Tensor, sites: Tensor, replicate: Tensor
     ) -> tuple[Tensor, Tensor]:
-        processes, data = self.processes, self._readings.rows(replicate)
-        mean, noise = (
-            side.covariance(replicate, values[:, part], variance[replicate])
-            for side, part, variance in zip(
-                (processes.mean, processes.noise),
-                (processes.of_mean, processes.of_noise),
-                self._variances,
-                strict=True,
-            )
-        )
+        data = self.readings.rows(replicate)
+        mean, noise = self._covariances(values, replicate)
         pull = pull_of_sites(noise.covariance, data, sites)
         mode = find_mode(data.masked(mean.covariance), noise.covariance, data, pull)
         evidence = evidence_at(mode, noise.covariance, data)
@@ -243,9 +244,19 @@ class EvidenceObjective(_Objective):
         there = torch.cat([mode.sites(data), mode.pull.unsqueeze(1)], dim=1)
         return torch.cat([evidence.value.unsqueeze(-1), *slopes], dim=-1), there
 
+    def _covariances(self, values: Tensor, replicate: Tensor) -> list[Any]:
+        r"""The covariances of the mean and of the noise, with the variances of their constants."""
+        processes = self.processes
+        sides = (processes.mean, processes.noise)
+        parts = (processes.of_mean, processes.of_noise)
+        return [
+            side.covariance(replicate, values[:, part], variance[replicate])
+            for side, part, variance in zip(sides, parts, self.variances, strict=True)
+        ]
+
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
         index = self._tensor(np.arange(len(theta)) if rows is None else rows)
-        level = (self._variances[1] * self._mode[index, 2].sum(-1)).cpu().numpy()
+        level = (self.variances[1] * self._mode[index, 2].sum(-1)).cpu().numpy()
         theta = np.concatenate([theta[:, :-1], level[:, None]], axis=1)
         self.processes.write(theta, keep)
         return theta

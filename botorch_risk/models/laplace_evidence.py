@@ -182,10 +182,7 @@ def pull_of_sites(noise_covariance: Tensor, data: Readings, sites: Tensor) -> Te
     of one mode give a start close to the mode under another prior.
     """
     target, weight = sites.unbind(1)
-    root = weight.sqrt()
-    balanced = noise_covariance * root.unsqueeze(-1) * root.unsqueeze(-2)
-    balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    factor, _ = torch.linalg.cholesky_ex(balanced)
+    root, factor = _balanced(noise_covariance, weight)
     miss = root * (target - data.level.unsqueeze(-1))
     return root * torch.cholesky_solve(miss.unsqueeze(-1), factor).squeeze(-1)
 
@@ -215,6 +212,20 @@ class Mode(NamedTuple):
         tells = weight > 0
         step = self.likelihood.slope / weight.where(tells, 1.0)
         return torch.stack([self.h + step.where(tells, 0.0), weight], dim=1)
+
+    def log_evidence(self, noise_covariance: Tensor, data: Readings) -> Tensor:
+        r"""The evidence without derivatives, off by the square of the last step, `rows`."""
+        _, factor = _balanced(noise_covariance, self.likelihood.expected_curvature(data))
+        return self.value - factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def level_given_sites(
+        self, noise_covariance: Tensor, data: Readings, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""Mean and variance of a constant in `h`, of the given prior variance in `C`, `rows`."""
+        root, factor = _balanced(noise_covariance, self.likelihood.expected_curvature(data))
+        whitened = torch.linalg.solve_triangular(factor, root.unsqueeze(-1), upper=False)
+        known = whitened.square().sum((-2, -1))  # 1' (W^-1 + C)^-1 1
+        return variance * self.pull.sum(-1), variance - variance.square() * known
 
 
 def find_mode(
@@ -301,11 +312,7 @@ def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidenc
     """
     C, v, part = noise_covariance, mode.pull, mode.likelihood
     R, P, a = part.noise, part.precision, part.weights
-    root = part.expected_curvature(data).sqrt()
-    # I + W^1/2 C W^1/2 has the determinant of I + W C, and eigenvalues of at least 1.
-    balanced = C * root.unsqueeze(-1) * root.unsqueeze(-2)
-    balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    factor, _ = torch.linalg.cholesky_ex(balanced)
+    root, factor = _balanced(C, part.expected_curvature(data))
     log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     M = inverse_of_factored(factor) * root.unsqueeze(-1) * root.unsqueeze(-2)  # (W^-1 + C)^-1
     # What the variance of h given the readings adds to the derivatives of the weights.
@@ -322,6 +329,18 @@ def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidenc
     # The search ends a little before the mode, from where the determinant is a straight line.
     value = mode.value - 0.5 * log_determinant + (s * (part.slope - v)).sum(-1)
     return Evidence(value, 0.5 * of_mean, 0.5 * of_noise)
+
+
+def _balanced(noise_covariance: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    r"""`W^1/2` and the factor of `I + W^1/2 C W^1/2`, which has the determinant of `I + W C`.
+
+    Its eigenvalues are at least 1.
+    """
+    root = weight.sqrt()
+    balanced = noise_covariance * root.unsqueeze(-1) * root.unsqueeze(-2)
+    balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    factor, _ = torch.linalg.cholesky_ex(balanced)
+    return root, factor
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:

@@ -2,7 +2,7 @@ r"""Learn the noise variance as a Gaussian process on sample variances, or on al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,9 +14,10 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean
 from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
+from numpy.random import Generator
 from torch import Tensor
 
-from botorch_risk.engine import Belief, FitResult
+from botorch_risk.engine import Belief, FitResult, SampledHyperparameters
 from botorch_risk.gradients import condition
 from botorch_risk.models import fixed_noise
 from botorch_risk.models.laplace_evidence import (
@@ -27,6 +28,7 @@ from botorch_risk.models.laplace_evidence import (
     sites_of_spread,
 )
 from botorch_risk.models.mean_and_noise import ReadingStatistics, fit_mean_and_noise
+from botorch_risk.models.mean_and_noise_samples import sample_mean_and_noise
 from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
@@ -210,6 +212,20 @@ class LearntNoise(NoiseProcess):
             return super().fit_with_mean(mean_model, outcomes, **options)
         given = self._statistics(mean_model, outcomes)
         return fit_mean_and_noise(mean_model, self.model, given, tied=self.is_tied, **options)
+
+    def sample_with_mean(
+        self,
+        mean_model: Any,
+        outcomes: RepeatedOutcomes,
+        seeds: int | Sequence[int],
+        previous: SampledHyperparameters | None,
+    ) -> tuple[SampledHyperparameters, list[Generator]]:
+        if not self.fits_with_mean:
+            return super().sample_with_mean(mean_model, outcomes, seeds, previous)
+        given = self._statistics(mean_model, outcomes)
+        return sample_mean_and_noise(
+            mean_model, self.model, given, tied=self.is_tied, seeds=seeds, previous=previous
+        )
 
     def _statistics(self, mean_model: Any, outcomes: RepeatedOutcomes) -> ReadingStatistics:
         unit = self.unit_of(mean_model)

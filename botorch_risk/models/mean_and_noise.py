@@ -1,5 +1,7 @@
 r"""Fit a process of the mean and one of the log noise variance to all readings at once."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +69,10 @@ class ReadingStatistics:
         r"""Which targets have readings, `R x n`; None if all have."""
         observed = self.counts.reshape(-1, self.counts.shape[-1]) > 0
         return None if bool(observed.all()) else observed
+
+    def of_first_sample(self) -> ReadingStatistics:
+        r"""Those of the first value of the first batch dimension."""
+        return ReadingStatistics(self.counts[0], self.squares[0], self.level[0], self.is_known[0])
 
     def read(self, mean_model: SingleTaskGP) -> tuple[Readings, Tensor]:
         r"""The readings about the prior constant mean, and the prior variance of the constant.
@@ -163,39 +169,44 @@ def fit_mean_and_noise(
     """
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
-    of_mean, of_noise = (
-        MarginalLikelihoodObjective.of(model.train(), given.observed)
-        for model in (mean_model, noise_model)
+    processes = TwoProcesses(
+        *(
+            MarginalLikelihoodObjective.of(model.train(), given.observed)
+            for model in (mean_model, noise_model)
+        )
     )
-    processes = TwoProcesses(of_mean, of_noise)
     readings, variance = given.read(mean_model)
     variances = torch.stack([variance, normal_prior(noise_model.mean_module)[1]])
     options = {"max_iterations": max_iterations, "gradient_tolerance": max(tolerance, TOLERANCE)}
     options |= {"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP}
     is_known = given.is_known.reshape(-1).cpu().numpy()
-
-    def starts(chosen: ndarray) -> Starts:
-        objective = ConstantNoiseObjective(processes, readings, variances)
-        counts = readings.counts.cpu().numpy()
-        singles = (counts == 1).sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)
-        return _starts(objective, is_known, singles, chosen, tied, options)
-
     objective = EvidenceObjective(processes, readings, variances, tied)
-    return objective.maximize(starts, previous, options, compete=~is_known)
+    return objective.maximize(
+        lambda chosen: starts_of_evidence(objective, is_known, chosen, options),
+        previous,
+        options,
+        compete=~is_known,
+    )
 
 
-def _starts(
-    objective: ConstantNoiseObjective,
-    is_known: ndarray,
-    singles: ndarray,
-    chosen: ndarray,
-    tied: bool,
-    options: dict[str, Any],
+def starts_of_evidence(
+    evidence: EvidenceObjective, is_known: ndarray, chosen: ndarray, options: dict[str, Any]
 ) -> Starts:
-    r"""The ends of fits with constant noise, and the models' own values besides."""
+    r"""The ends of fits with constant noise, and the models' own values besides.
+
+    Args:
+        evidence: The objective that starts there.
+        is_known: Whether repeats determine the level of the noise, `R`.
+        chosen: The replicates that need starts, `R`.
+        options: Options of `minimize_rows`.
+    """
+    readings, tied = evidence.readings, evidence.is_tied
+    objective = ConstantNoiseObjective(evidence.processes, readings, evidence.variances)
+    counts = readings.counts.cpu().numpy()
+    singles = (counts == 1).sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)
     processes, count = objective.processes, objective.processes.num_replicates
     of_mean, of_noise = processes.lengthscales
-    blocks, zero = [], objective._readings.level.cpu().numpy()
+    blocks, zero = [], readings.level.cpu().numpy()
     for level, factor in zip(LOG_LEVELS, (1.0, objective.rougher["lengthscale"]), strict=True):
         start = processes.own()
         start[:, of_mean] += np.log(factor)

@@ -3,7 +3,7 @@ r"""The noise variance as a function of the inputs: its interface, and a known f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,12 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.utils.assorted import fantasize
 from botorch.posteriors import Posterior
+from numpy.random import Generator
 from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.arguments import check_positive
-from botorch_risk.engine import Belief, FitResult, NotInClosedFormError
+from botorch_risk.engine import Belief, FitResult, NotInClosedFormError, SampledHyperparameters
 from botorch_risk.models.fixed_noise import is_one_to_many
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe_first
 
@@ -109,6 +110,11 @@ class NoiseProcess(Module, ABC):
         """
 
     @property
+    def is_known(self) -> bool:
+        r"""Whether nothing is learnt about the noise."""
+        return False
+
+    @property
     def fits_with_mean(self) -> bool:
         r"""Whether both processes are fitted at once."""
         return False
@@ -118,6 +124,23 @@ class NoiseProcess(Module, ABC):
     ) -> FitResult:
         r"""Fit both processes at once; raises NotInClosedFormError if that cannot be done."""
         raise NotInClosedFormError("a noise process that is fitted by itself")
+
+    def sample_with_mean(
+        self,
+        mean_model: Any,
+        outcomes: RepeatedOutcomes,
+        seeds: int | Sequence[int],
+        previous: SampledHyperparameters | None,
+    ) -> tuple[SampledHyperparameters, list[Generator]]:
+        r"""Sample the hyperparameters of both processes at once, from the same evidence.
+
+        Returns:
+            The result, and the generators from which the constant of the mean is then drawn.
+
+        Raises:
+            NotInClosedFormError: If both processes are not fitted at once.
+        """
+        raise NotInClosedFormError("noise that is learnt from the spread of repeats alone")
 
     @property
     def num_alternations(self) -> int:
@@ -211,6 +234,10 @@ class KnownNoise(NoiseProcess):
         self.model = GenericDeterministicModel(variance)
         self.limits = limits
         self.marginals = Belief(self.model)
+
+    @property
+    def is_known(self) -> bool:
+        return True
 
     def posterior(self, X: Tensor) -> Posterior:
         return self.model.posterior(X)

@@ -165,6 +165,14 @@ class RepeatedOutcomes:
         r"""The variance of each mean, `batch_shape x n x 1`; NaN where it has no estimate."""
         return self.variances / self.counts
 
+    def expand(self, *batch_shape: int) -> RepeatedOutcomes:
+        r"""The same outcomes for further batch dimensions in front."""
+        means, variances, counts = (
+            each.expand(*batch_shape, *each.shape)
+            for each in (self.means, self.variances, self.counts)
+        )
+        return replace(self, means=means, variances=variances, counts=counts)
+
     def detach(self) -> RepeatedOutcomes:
         return replace(
             self,

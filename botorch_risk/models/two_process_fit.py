@@ -2,7 +2,7 @@ r"""Fit the mean and the noise of a mean-variance model, at once or one after th
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,7 +17,9 @@ from botorch_risk.engine import (
     FitResult,
     MarginalLikelihoodObjective,
     NotInClosedFormError,
+    SampledHyperparameters,
     fit_exact_gp,
+    sample_exact_gp,
 )
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes, describe
@@ -32,6 +34,7 @@ class TwoProcessFit:
     train_means: Tensor
     train_variances: Tensor
     train_counts: Tensor
+    noise_model: Any
     knows_variances: bool
     refresh_noise: Callable[[], None]
     eval: Callable[[], Any]
@@ -89,6 +92,34 @@ class TwoProcessFit:
         _set_best_constant(self.mean_model)
         self.eval()
         _warn_of_copies_everywhere(self)
+        return result
+
+    def sample_in_closed_form(
+        self, *, seeds: int | Sequence[int], previous: SampledHyperparameters | None = None
+    ) -> SampledHyperparameters:
+        r"""Sample the hyperparameters of both processes; called by `sample_exact_gp(model)`.
+
+        If the noise is known, those of the mean alone; if noise levels came with the readings,
+        those of each process by itself.
+
+        Raises:
+            NotInClosedFormError: If the noise has other evidence than all readings, or a part of a
+                process is not supported.
+            UnsupportedError: If the model was conditioned.
+        """
+        self._require_own_data()
+        if self.noise.is_known or self.knows_variances:
+            result = sample_exact_gp(self.mean_model, seeds=seeds, previous=previous)
+            if self.knows_variances:
+                sample_exact_gp(self.noise_model, seeds=seeds)
+        else:
+            result, generators = self.noise.sample_with_mean(
+                self.mean_model, self._outcomes, seeds, previous
+            )
+            self.refresh_noise()
+            of_mean = MarginalLikelihoodObjective.of(self.mean_model.train())
+            of_mean.draw_constants(self.mean_model.batch_shape[0], generators)
+        self.eval()
         return result
 
     def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:

@@ -21,6 +21,7 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.mean_variance_samples import MeanVarianceSamples
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.recommend import Rule, recommend
 from botorch_risk.repeats.knowledge_gradient import LogRiskAverseKnowledgeGradient
@@ -258,6 +259,9 @@ class AdaptiveRepeats(Method):
         if before is not None and torch.equal(before.train_counts.sum(dim=(1, 2)).long(), readings):
             return before  # there is nothing new: all budgets are spent
         return self.reporting.fitted(view, *pooled(view))
+
+    def believe_intervals(self, view: View) -> MeanVarianceGP | MeanVarianceSamples:
+        return self.reporting.sampled(view, *pooled(view))
 
     def propose(self, view: View) -> Tensor:
         r"""Decisions with their numbers of readings, NaN where the budget is spent."""

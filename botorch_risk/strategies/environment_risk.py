@@ -35,6 +35,7 @@ from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.prediction import (
     Interval,
     Prediction,
+    check_num_samples,
     pooled,
     predict_by_models,
     predict_risks,
@@ -133,9 +134,7 @@ class EnvironmentRisk(Method):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_counts(0, num_samples=self.num_samples)
-        if self.num_samples == 1:  # one sample says nothing about its spread
-            raise ValueError("Expected `num_samples` of 0, or at least 2. Got 1.")
+        check_num_samples(self.num_samples)
         check_counts(num_outcomes=self.num_outcomes, num_restarts=self.num_restarts)
         check_counts(raw_samples=self.raw_samples)
 

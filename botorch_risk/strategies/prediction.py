@@ -8,6 +8,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_counts
 from botorch_risk.engine import Belief
 from botorch_risk.level_sets import risk_samples
 
@@ -39,6 +40,13 @@ class Prediction(NamedTuple):
     outcome: Interval
     noise: Tensor
     noise_interval: tuple[Tensor, Tensor] | None = None
+
+
+def check_num_samples(num_samples: int) -> None:
+    r"""Raise ValueError for a number of samples of the hyperparameters other than 0, 2, 3 ..."""
+    check_counts(0, num_samples=num_samples)
+    if num_samples == 1:  # one sample says nothing about its spread
+        raise ValueError("Expected `num_samples` of 0, or at least 2. Got 1.")
 
 
 def normal_interval(mean: Tensor, variance: Tensor) -> Interval:

@@ -16,11 +16,18 @@ from botorch_risk.acquisition.mean_variance import (
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_positive
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.mean_variance_samples import MeanVarianceSamples
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.recommend import Rule, recommend
 from botorch_risk.repeats.knowledge_gradient import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies.method import Method, State, View, rows_at
-from botorch_risk.strategies.prediction import INTERVAL_BETA, Interval, Prediction, normal_interval
+from botorch_risk.strategies.prediction import (
+    INTERVAL_BETA,
+    Interval,
+    Prediction,
+    check_num_samples,
+    normal_interval,
+)
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -91,6 +98,10 @@ class MeanVarianceSearch(Method):
         max_noise_variance: Upper limit of the noise variance.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
+        num_samples: Samples of both processes' hyperparameters for predictions and intervals, from
+            the evidence of all readings whatever the choices use (`MeanVarianceSamples`). They are
+            drawn when an interval is first needed. 0 for the model that chooses, whose upper bound
+            of the noise may be far too low (`docs/coverage.md`).
 
     Raises:
         ValueError: If a number is out of its range.
@@ -118,11 +129,13 @@ class MeanVarianceSearch(Method):
     max_noise_variance: float | None = None
     num_restarts: int = 10
     raw_samples: int = 256
+    num_samples: int = 16
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_counts(num_repeats=self.num_repeats, num_restarts=self.num_restarts)
         check_counts(raw_samples=self.raw_samples)
+        check_num_samples(self.num_samples)
         for name in ("min_noise_variance", "max_noise_variance"):
             if getattr(self, name) is not None:
                 check_positive(**{name: getattr(self, name)})
@@ -142,6 +155,24 @@ class MeanVarianceSearch(Method):
         r"""The model of all data so far, on the unit cube."""
         X, Y = view.complete
         return self.fitted(view, X, RepeatedOutcomes.from_repeats(Y, allow_missing=True))
+
+    def believe_intervals(self, view: View) -> MeanVarianceGP | MeanVarianceSamples:
+        X, Y = view.complete
+        return self.sampled(view, X, RepeatedOutcomes.from_repeats(Y, allow_missing=True))
+
+    def sampled(
+        self, view: View, X: Tensor, outcomes: RepeatedOutcomes
+    ) -> MeanVarianceGP | MeanVarianceSamples:
+        r"""The model of decisions `R x n x d` by samples; the view's own without samples."""
+        if not self.num_samples:
+            return view.belief
+        return MeanVarianceSamples(
+            view.space.unit(X),
+            outcomes,
+            num_samples=self.num_samples,
+            seeds=view.history.streams("hyperparameters"),
+            **self._limits(view),
+        )
 
     def fitted(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
         r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state."""
@@ -194,7 +225,7 @@ class MeanVarianceSearch(Method):
 
     def predict(self, view: View, X: Tensor) -> Prediction:
         r"""Predict by the processes of the mean and of the noise."""
-        model, inputs = view.belief, view.space.unit(X)
+        model, inputs = view.interval_belief, view.space.unit(X)
         with torch.no_grad():
             outcome = normal_interval(*model.mean_marginals(inputs))
             noise = model.predicted_noise(inputs).clamp_min(0.0).sqrt()
@@ -205,26 +236,36 @@ class MeanVarianceSearch(Method):
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
         r"""Mean minus weighted variance, with bounds that hold if those of both processes do."""
-        weights = replace(self.weights, beta=INTERVAL_BETA, noise_beta=INTERVAL_BETA)
-        bound, inputs = weights.lower(view.belief), view.space.unit(X)
+        model, inputs = view.interval_belief, view.space.unit(X)
         with torch.no_grad():
-            each = (bound.mean(inputs), bound.lower(inputs), bound.upper(inputs))
-        return Interval(*(values.unsqueeze(-1) for values in each))
+            mean, _ = model.mean_marginals(inputs)
+            noise = model.predicted_noise(inputs).squeeze(-1)
+            lower, upper = model.confidence_bounds(inputs, INTERVAL_BETA)
+            least, most = model.noise_confidence_bounds(inputs, INTERVAL_BETA)
+        ends = ((mean, noise), (lower, most), (upper, least))
+        aversion = self.weights.risk_aversion
+        return Interval(*((f - aversion * variance).unsqueeze(-1) for f, variance in ends))
 
     def model(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
         r"""A model that is not fitted, of decisions `... x n x d`."""
-        noise = self.known_noise
         repeated = bool((outcomes.counts > 1).any())
         return MeanVarianceGP(
             view.space.unit(X),
             outcomes,
             noise_evidence=self.noise_evidence if repeated else None,
-            known_noise=None if noise is None else lambda X: noise(view.space.from_unit(X)),
             variance_link=self.variance_link,
             noise_beta=self.weights.noise_beta or 0.0,
-            min_noise_variance=self.min_noise_variance,
-            max_noise_variance=self.max_noise_variance,
+            **self._limits(view),
         )
+
+    def _limits(self, view: View) -> dict[str, Any]:
+        r"""What is known about the noise, as arguments of `MeanVarianceGP`."""
+        noise = self.known_noise
+        return {
+            "known_noise": None if noise is None else lambda X: noise(view.space.from_unit(X)),
+            "min_noise_variance": self.min_noise_variance,
+            "max_noise_variance": self.max_noise_variance,
+        }
 
     def _fits_in(self, round: int) -> bool:
         return round == 1 if self.refit_every is None else (round - 1) % self.refit_every == 0

@@ -1,5 +1,6 @@
 r"""What methods predict: the moments of their models, and intervals that hold."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,14 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-from botorch_risk.strategies import Strategy, rahbo, random_search, risk_search, uhe_bo
+from botorch_risk.strategies import (
+    Strategy,
+    adaptive_repeats,
+    rahbo,
+    random_search,
+    risk_search,
+    uhe_bo,
+)
 from botorch_risk.strategies.truvar import DomainBelief
 from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
@@ -292,3 +300,49 @@ def test_a_model_of_ones_own_is_sampled_under_its_own_priors_or_refused() -> Non
         view.method.predict(view, random_rows([0]))
     (_, view), *_ = told([0], model=periodic, num_samples=0).views
     assert view.method.predict(view, random_rows([0])).outcome.mean.isfinite().all()
+
+
+def noisy(strategy: Strategy, k: int = 2) -> Strategy:
+    r"""With readings of `sin(6 x)`, whose noise has a standard deviation of `0.1 + 0.4 x`."""
+    X = strategy.ask()
+    inputs, noise = X[..., :1], []
+    for seed in strategy.seeds:
+        generator = torch.Generator().manual_seed(seed)
+        noise.append(torch.randn(X.shape[-2], k, generator=generator, dtype=torch.double))
+    strategy.tell(X, (6 * inputs).sin() + (0.1 + 0.4 * inputs) * torch.stack(noise))
+    return strategy
+
+
+MEAN_VARIANCE: dict[str, Any] = {
+    "rahbo": partial(rahbo, num_repeats=2),
+    "rahbo of the variance itself": partial(rahbo, num_repeats=2, variance_link="identity"),
+    "adaptive_repeats": partial(adaptive_repeats, initial_repeats=2),
+}
+
+
+@pytest.mark.parametrize("name", MEAN_VARIANCE)
+def test_mean_and_noise_have_intervals_by_samples(name: str) -> None:
+    def build(seeds: list[int], **options: Any) -> Strategy:
+        return MEAN_VARIANCE[name](UNIT, seeds, risk_aversion=1.0, num_initial=14, **options)
+
+    first = noisy(build([3, 4, 5, 6]))
+    second = build([3, 4, 5, 6])
+    second.load_state_dict(first.state_dict())
+    alone, fitted = noisy(build([4])), noisy(build([3, 4, 5, 6], num_samples=0))
+    assert torch.equal(first.ask(), fitted.ask())
+    x = torch.linspace(0.05, 0.95, 7, dtype=torch.double).unsqueeze(-1)
+    found = []
+    for strategy in (first, second, alone, fitted):
+        (_, view), *_ = strategy.views
+        X = x.expand(len(view.seeds), 7, 1)
+        rows = torch.cat([X, torch.full_like(X, 2.0)], dim=-1)[..., : view.X.shape[-1]]
+        outcome, _, noise = view.method.predict(view, rows)
+        found.append((*outcome, *noise, *view.method.predict_risk(view, X)))
+    of_f, of_noise = (6 * x).sin(), 0.1 + 0.4 * x
+    for one, same, other in zip(*found[:3], strict=True):
+        assert torch.equal(one, same)
+        torch.testing.assert_close(one[1:2], other, rtol=1e-4, atol=1e-5)
+    _, lower, upper, least, most, *_ = found[0]
+    assert ((lower < of_f) & (of_f < upper)).double().mean() > 0.8
+    assert ((least < of_noise) & (of_noise < most)).double().mean() > 0.8
+    assert view.interval_belief is view.belief

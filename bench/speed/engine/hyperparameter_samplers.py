@@ -22,16 +22,16 @@ from numpy import ndarray
 from numpy.random import Generator
 
 from bench.reproduction.tables import table
-from botorch_risk.engine.fit.parameters import ExactGPParts
 from botorch_risk.engine.sample import importance
-from botorch_risk.engine.sample.exact_gp import LogPosterior, _at_modes, _of_first_sample
+from botorch_risk.engine.sample.exact_gp import ExactLogPosterior
+from botorch_risk.engine.sample.log_posterior import _at_modes
 from botorch_risk.models import scaled_gp
 
 NUM_DATA_SETS, RUNS = 16, 3
-Sampler = Callable[[LogPosterior, importance.Proposal, Generator], ndarray]
+Sampler = Callable[[ExactLogPosterior, importance.Proposal, Generator], ndarray]
 
 
-def data(d: int, n: int) -> LogPosterior:
+def data(d: int, n: int) -> ExactLogPosterior:
     r"""The density of readings of a wave and a saddle, with noise of 0.1."""
     generator = torch.Generator().manual_seed(d)
     X = torch.rand(NUM_DATA_SETS, n, d, generator=generator, dtype=torch.double)
@@ -39,16 +39,18 @@ def data(d: int, n: int) -> LogPosterior:
     Y = Y + 0.1 * torch.randn(Y.shape, generator=generator, dtype=torch.double)
     model = scaled_gp(X.unsqueeze(0), Y.unsqueeze(0))
     model.train()
-    return LogPosterior(_of_first_sample(ExactGPParts.read(model)))
+    return ExactLogPosterior.of_first_sample(model)
 
 
-def by_importance(density: LogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
+def by_importance(
+    density: ExactLogPosterior, start: importance.Proposal, rng: Generator
+) -> ndarray:
     r"""The weighted mean of 384 draws: the samples spread evenly over the weighted draws."""
     found = importance.sample_density(density.log_density, copied(start), 16, rng.spawn(16))
     return found.proposal.location
 
 
-def by_evolution(density: LogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
+def by_evolution(density: ExactLogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
     r"""Differential evolution [TerBraak2006de]_ of 24 walkers, 160 steps; the last 60 count."""
     rows, half = np.arange(NUM_DATA_SETS), 12
     theta = started(start, 2 * half, rng)
@@ -69,7 +71,7 @@ def by_evolution(density: LogPosterior, start: importance.Proposal, rng: Generat
     return np.concatenate(kept).mean(axis=0)
 
 
-def by_slices(density: LogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
+def by_slices(density: ExactLogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
     r"""Slices along each coordinate [Neal2003slice]_, 8 chains, 12 sweeps; the last 9 count."""
     rows, theta, kept = np.arange(NUM_DATA_SETS), started(start, 8, rng), []
     for sweep in range(12):
@@ -95,7 +97,7 @@ def by_slices(density: LogPosterior, start: importance.Proposal, rng: Generator)
     return np.concatenate(kept).mean(axis=0)
 
 
-def by_dynamics(density: LogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
+def by_dynamics(density: ExactLogPosterior, start: importance.Proposal, rng: Generator) -> ndarray:
     r"""Hamiltonian steps of 8 chains, 8 leapfrogs each, 24 steps; the last 18 count."""
     rows, theta, kept = np.arange(NUM_DATA_SETS), started(start, 8, rng), []
     root = np.linalg.cholesky(start.covariance)
@@ -124,7 +126,7 @@ def by_dynamics(density: LogPosterior, start: importance.Proposal, rng: Generato
 
 
 def accept(
-    density: LogPosterior,
+    density: ExactLogPosterior,
     theta: ndarray,
     value: ndarray,
     mine: slice,
@@ -157,7 +159,7 @@ SAMPLERS: dict[str, Sampler] = {
 }
 
 
-def reference(density: LogPosterior, start: importance.Proposal) -> tuple[ndarray, ndarray]:
+def reference(density: ExactLogPosterior, start: importance.Proposal) -> tuple[ndarray, ndarray]:
     r"""The mean and the deviations of a long run."""
     rngs = [np.random.default_rng(1000 + r) for r in range(NUM_DATA_SETS)]
     found = importance.sample_density(density.log_density, copied(start), 16, rngs, 256)
@@ -170,7 +172,7 @@ def main() -> None:
     cells: list[list[str]] = []
     for d, n in ((2, 20), (3, 40), (6, 40)):
         density = data(d, n)
-        start = _at_modes(density)
+        start = _at_modes(density, density.starts())
         mean, deviation = reference(density, start)
         for name, sampler in SAMPLERS.items():
             errors, seconds = [], []

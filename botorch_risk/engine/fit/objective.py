@@ -21,10 +21,12 @@ from botorch_risk.engine.fit.marginal_likelihood import (
     Hyperparameters,
     Targets,
     likelihood_of,
+    marginal_over_constant,
 )
 from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
 from botorch_risk.engine.fit.priors import log_density, normal_precision
 from botorch_risk.engine.recorded import Recorded, SelectedRows, are_recorded
+from botorch_risk.seeding import even_normals
 from botorch_risk.steady import sent, steady
 
 # Entries of the n x n covariance matrices of several rows.
@@ -122,6 +124,11 @@ class MarginalLikelihoodObjective(FitObjective):
             NotInClosedFormError: If a part of the model is not supported; the message names it.
         """
         return cls(ExactGPParts.read(model), observed)
+
+    @classmethod
+    def of_first_sample(cls, model: SingleTaskGP, observed: Tensor | None = None) -> Self:
+        r"""The loss of the first of the samples in a model's first batch dimension."""
+        return cls(ExactGPParts.read(model).of_first_sample(), observed)
 
     def _read(self, observed: Tensor | None) -> _Data:
         r"""Read the data, with targets about their centre and 0 for values that are not finite."""
@@ -304,18 +311,55 @@ class MarginalLikelihoodObjective(FitObjective):
 
         Returns the values again; `rows` has the row of each.
         """
+        self._write_constant(self.write_moved(theta, keep), keep)
+        return theta
+
+    def write_moved(self, theta: ndarray, keep: ndarray) -> ndarray:
+        r"""Set the parameters that are in `theta`, and return them in natural units.
+
+        Arguments as in `write`.
+        """
         replicates = np.arange(len(theta))
         values, _ = self.natural(theta, replicates)
-        natural = self._absolute(values, replicates)
-        sent = self._sent(natural, keep)
+        sent = self._sent(self._absolute(values, replicates), keep)
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
             hyperparameter.write(sent[:, slice_], sent[:, -1] > 0)
-        self._write_constant(values, keep)
-        return theta
+        return values
 
     def write_best_constant(self) -> None:
         r"""Set the constant to the best one for the model's other hyperparameters."""
         self._write_constant(self._own_natural(), keep=self.lost)
+
+    def over_constant(self, values: ndarray, replicates: ndarray) -> ndarray:
+        r"""Log likelihood, mean and precision of the constant, `rows x 3`; about the centre.
+
+        Args:
+            values: Parameters in natural units, `rows x p`.
+            replicates: The replicate of each.
+        """
+        index, moved = (sent(each, self.like.device) for each in (replicates, values))
+        found = []
+        parts = zip(index.split(self._chunk), moved.to(self.like).split(self._chunk), strict=True)
+        for one, part in parts:
+            data = self._data.rows(one)
+            marginal = marginal_over_constant(
+                data.X, data.targets, self._named(data, part), self.parts.nu, data.best_constant
+            )
+            found.append(torch.stack(marginal, dim=-1))
+        return torch.cat(found).double().cpu().numpy()
+
+    def draw_constants(self, num_samples: int, generators: Sequence[np.random.Generator]) -> None:
+        r"""Draw the constants given the model's other hyperparameters, of batch shape `[S, R]`."""
+        if self._constant is None:
+            return
+        rows = np.arange(len(self.num_observed))
+        with steady():
+            _, mean, precision = self.over_constant(self._own_natural(), rows).T
+        # With outcomes of the other sign the constants have the other sign.
+        sign = np.where(mean.reshape(num_samples, -1).sum(axis=0) < 0, -1.0, 1.0)
+        normal = (sign * even_normals(num_samples, generators)).flatten()
+        constant = mean + normal / np.sqrt(precision) + self.units.centre
+        self._constant.write(constant[:, None], self.lost)
 
     def _write_constant(self, values: ndarray, keep: ndarray) -> None:
         r"""Set the constant to the best one for parameters `R x p` in natural units."""

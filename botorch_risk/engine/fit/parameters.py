@@ -161,6 +161,24 @@ class ExactGPParts:
             hyperparameters=parameters,
         )
 
+    def of_first_sample(self) -> ExactGPParts:
+        r"""The entries of the first batch dimension's first value: the samples share their data."""
+        batch_shape = self.batch_shape[1:]
+        R = batch_shape.numel()
+
+        def first(one: Hyperparameter) -> Hyperparameter:
+            raw = Parameter(one.raw.detach()[0], one.raw.requires_grad)
+            return replace(one, raw=raw, batch_shape=batch_shape)
+
+        return replace(
+            self,
+            batch_shape=batch_shape,
+            X=self.X[:R],
+            Y=self.Y[:R],
+            fixed_noise=None if self.fixed_noise is None else self.fixed_noise[:R],
+            hyperparameters=tuple(first(one) for one in self.hyperparameters),
+        )
+
     def of_data(
         self, model: SingleTaskGP, X: Tensor, targets: Tensor, noise: Tensor | None
     ) -> ExactGPParts:

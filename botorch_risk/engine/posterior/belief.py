@@ -208,11 +208,7 @@ class Belief:
 
     def _of_mixture(self, X: Tensor) -> Marginals:
         r"""Moments of the mixture of the members, which are the model's only batch dimension."""
-        each = self.of_members()(X.unsqueeze(-3))  # ... x S x m
-        mean = each.mean.mean(dim=-2)
-        # The law of total variance, about the mean: a difference of squares would lose its digits.
-        between = (each.mean - mean.unsqueeze(-2)).square().mean(dim=-2)
-        return Marginals(mean, each.variance.mean(dim=-2) + between)
+        return self.of_members()(X.unsqueeze(-3)).mixed(-2)  # of ... x S x m
 
     def of_members(self) -> Belief:
         r"""The belief of the members of an ensemble, one batch."""

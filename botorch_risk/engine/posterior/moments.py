@@ -1,5 +1,7 @@
 r"""Moments of an outcome: of single points, and within groups of points."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from torch import Tensor
@@ -10,6 +12,13 @@ class Marginals(NamedTuple):
 
     mean: Tensor
     variance: Tensor
+
+    def mixed(self, dim: int) -> Marginals:
+        r"""The moments of the mixture of members that lie along a dimension."""
+        mean = self.mean.mean(dim=dim)
+        # The law of total variance, about the mean: a difference of squares would lose its digits.
+        between = (self.mean - mean.unsqueeze(dim)).square().mean(dim=dim)
+        return Marginals(mean, self.variance.mean(dim=dim) + between)
 
 
 class JointMoments(NamedTuple):

@@ -229,12 +229,17 @@ def test_any_model_of_the_closed_form_has_its_own_priors(kernel: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
-def test_in_single_precision_the_samples_are_about_the_same() -> None:
+def test_in_single_precision_the_samples_are_about_the_same(device: torch.device) -> None:
     X, Y = data(12, 2)
     double, _ = sampled(X, Y, 16, 0)
-    single, result = sampled(X.float(), Y.float(), 16, 0)
+    there, _ = sampled(X.to(device), Y.to(device), 16, 0)
+    torch.testing.assert_close(
+        hyperparameters(there).cpu(), hyperparameters(double), rtol=1e-4, atol=0
+    )
+    single, result = sampled(X.float().to(device), Y.float().to(device), 16, 0)
+    assert single.covar_module.outputscale.device.type == device.type
     assert hyperparameters(single).dtype == torch.float32 and result.effective > 48
-    first, second = (hyperparameters(each).double().mean(dim=0) for each in (double, single))
+    first, second = (hyperparameters(each).cpu().double().mean(dim=0) for each in (double, single))
     torch.testing.assert_close(first, second, rtol=0.05, atol=0.02)
 
 
