@@ -27,10 +27,10 @@ from botorch_risk.ax.finite_table import FiniteTableNode
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.ax.nodes import KnownNames
 from botorch_risk.ax.random_exploration import Exp3Criterion
-from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models import MeanVarianceGP, SampledGP
 from botorch_risk.risk import RiskMeasure
 
-MODELS = (MeanVarianceGP, ContextualRiskModel)
+MODELS = (MeanVarianceGP, SampledGP, ContextualRiskModel)
 
 
 def _public(module: ModuleType, base: type) -> tuple[Any, ...]:

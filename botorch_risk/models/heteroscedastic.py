@@ -70,25 +70,21 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     nearly constant. With the log link, identical repeats, for example from a rounding instrument,
     are treated as if they had the smallest positive sample variance of the data.
 
-    The accuracy of the noise depends on k. With constant noise of 5 % of the variance of f and 15
-    points in one input, the median prediction is 0.85 times the true variance for one reading per
-    point, with an upper bound (two standard deviations) of 2.4 times; for two readings 0.9 and 1.9,
-    for three 1.0 and 1.7, for ten 1.0 and 1.4 times.
+    ONE reading per point says little about the noise: what looks like noise may be f, and a fit
+    chooses one explanation and is sure. `MeanVarianceSamples` have both. Measure repeats, or give
+    `train_Yvar`, where you can. The fit and then, after the comma or in bold, the samples, with
+    constant noise, 60 functions of variance 1 from a Matern-5/2 process with lengthscales of 0.25
+    in one input and 0.5 in two; medians in units of the truth, bounds of two standard deviations
+    (`bench/studies/coverage/noise.py`):
 
-    ONE reading per point in several inputs says little about the noise: what looks like noise may
-    be f. With more noise, the prediction is far too low, and so is its bound, which does not know
-    that hyperparameters were fitted. Measure repeats, or give `train_Yvar`. Medians over 60
-    functions from a Matern-5/2 process of variance 1, lengthscale 0.25 in one input and 0.5 in two,
-    with one reading per point; noise in units of the truth, bounds of two standard deviations:
-
-    | points, inputs | noise variance | median prediction | upper bound | truth in the bounds |
+    | points, inputs | noise | predicted, k = 1 | upper bound | truth above it, k = 1, 2, 3 |
     |---|---|---|---|---|
-    | 15, 1 | 0.05 | 0.96 | 2.7 | 89 % |
-    | 15, 1 | 0.5 | 0.72 | 2.0 | 84 % |
-    | 25, 2 | 0.05 | 0.71 | 2.3 | 86 % |
-    | 25, 2 | 0.5 | 0.23 | 0.9 | 48 % |
-    | 25, 2 | 1 | 0.17 | 0.8 | 36 % |
-    | 40, 2 | 0.5 | 0.68 | 1.6 | 73 % |
+    | 15, 1 | 0.05 | 0.85, 1.53 | 2.8, 5.6 | 8, 5, 5 %; **0, 1, 2 %** |
+    | 15, 1 | 0.5 | 0.56, 1.10 | 1.9, 3.7 | 20, 5, 6 %; **0, 2, 1 %** |
+    | 25, 2 | 0.05 | 0.94, 1.27 | 3.1, 4.9 | 7, 5, 2 %; **0, 2, 1 %** |
+    | 25, 2 | 0.5 | 0.60, 1.15 | 1.8, 3.7 | 30, 6, 3 %; **0, 2, 0 %** |
+    | 25, 2 | 1 | 0.45, 1.04 | 1.6, 3.3 | 41, 6, 3 %; **0, 3, 1 %** |
+    | 40, 2 | 0.5 | 0.61, 0.91 | 1.8, 2.2 | 19, 3, 3 %; **0, 0, 2 %** |
 
     Example:
         >>> import torch

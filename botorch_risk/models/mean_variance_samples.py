@@ -30,7 +30,7 @@ class MeanVarianceSamples:
     Args:
         train_X: `n x d` inputs in the unit cube, or `R x n x d` of replicates.
         train_Y: Their readings, in a form of `MeanVarianceGP`: `n x k`, NaN where one is missing.
-        train_Yvar: The noise variance of each reading, if it is known.
+        train_Yvar: The noise variance of each reading, in the form of `train_Y`, if it is known.
         num_samples: The number `S` of samples.
         seeds: One seed per replicate.
         previous: `sampled` of the samples for almost the same data: a warm start.
@@ -69,7 +69,7 @@ class MeanVarianceSamples:
         X, outcomes = one.train_X, one._outcomes
         for name in ("keep_copies", "trim"):  # `one` has done so
             options.pop(name, None)
-        X = X.expand(num_samples, *X.shape)
+        X = X.clone().expand(num_samples, *X.shape)
         modules = kernel_and_mean(X, options.get("input_transform"))
         self.model = MeanVarianceGP(X, outcomes.expand(num_samples), **{**modules, **options})
         try:

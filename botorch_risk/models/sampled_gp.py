@@ -39,9 +39,9 @@ class SampledGP(SingleTaskGP):
         train_X: `n x d` inputs, in the unit cube after the transform.
         train_Y: `n x 1` outcomes in any unit.
         train_Yvar: `n x 1` variances of the noise; None to learn one level.
+        input_transform: Maps the inputs to the unit cube.
         num_samples: The number of samples.
         seed: Seed of the samples.
-        input_transform: Maps the inputs to the unit cube.
 
     Raises:
         BotorchTensorDimensionError: If the data have a batch dimension, or other shapes.
@@ -67,10 +67,10 @@ class SampledGP(SingleTaskGP):
         train_X: Tensor,
         train_Y: Tensor,
         train_Yvar: Tensor | None = None,
+        input_transform: InputTransform | None = None,
         *,
         num_samples: int = 16,
         seed: int = 0,
-        input_transform: InputTransform | None = None,
     ) -> None:
         check_arguments(SampledGP.__init__, locals())
         check_counts(2, num_samples=num_samples)

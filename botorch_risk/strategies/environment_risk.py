@@ -39,6 +39,7 @@ from botorch_risk.strategies.prediction import (
     pooled,
     predict_by_models,
     predict_risks,
+    predicted_risks,
 )
 
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
@@ -50,6 +51,8 @@ _EVERYWHERE = "_everywhere"
 # For the regret of a recommendation: random decisions, the best of which are compared, and as many
 # of any kind, since the best ones lie together; twice as many without samples of hyperparameters.
 _NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
+# The probability, by samples, of a better evaluated decision at which a fit is overruled.
+_DOUBT = 0.8
 _NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 
 
@@ -98,6 +101,10 @@ class EnvironmentRisk(Method):
             is first needed. 0 for the fitted hyperparameters, whose 95 % intervals contain the
             truth in 69 to 86 % of cases (`docs/coverage.md`), and for a `model` that
             `sample_exact_gp` does not support.
+        overrules_fit: Whether the evaluated decision with the best expected risk by samples is
+            recommended if they say, with a probability above 0.8, that it is better than the
+            decision of the fit, whose hyperparameters one reading may have ruined
+            (`docs/coverage.md`). Not with constraints, nor for a measure that solves a program.
 
     Raises:
         ValueError: If the reporting rule is unknown, there is no outcome, or one sample.
@@ -131,6 +138,7 @@ class EnvironmentRisk(Method):
     uses_previous: bool = False
     model: ModelFactory = standardized_gp
     num_samples: int = 16
+    overrules_fit: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -238,7 +246,26 @@ class EnvironmentRisk(Method):
             return view.belief.lower(decisions).masked_fill(missing, torch.nan)
 
     def recommend(self, view: View) -> Tensor:
-        return self.recommendation(view).point
+        point = self.recommendation(view).point
+        if not (self.overrules_fit and self.num_samples and self._compares(view.belief)):
+            return point
+        try:
+            belief = view.interval_belief
+        except UnsupportedError:  # of a model of one's own: its fit is all there is
+            return point
+        compared = torch.cat([point.unsqueeze(-2), view.decisions], dim=-2)
+        with torch.no_grad():
+            risks = predicted_risks(belief, compared)  # R x (1 + n) x s
+        best = risks.mean(dim=-1).argmax(dim=-1)[..., None, None]
+        better = risks.gather(-2, best.expand(-1, 1, risks.shape[-1])) > risks[:, :1]
+        doubted = better.to(risks).mean(dim=-1) > _DOUBT  # R x 1
+        instead = compared.gather(-2, best.expand(-1, 1, compared.shape[-1])).squeeze(-2)
+        return torch.where(doubted, instead, point)
+
+    def _compares(self, belief: Bound) -> bool:
+        r"""Whether samples of risks say at little cost which decision is better."""
+        is_bound = isinstance(belief, RiskUpperConfidenceBound)
+        return is_bound and not belief.risk_measure.is_a_program
 
     def recommendation(self, view: View) -> Recommendation:
         r"""The decision of each replicate with its score and, with constraints, its feasibility."""

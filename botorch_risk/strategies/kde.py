@@ -14,7 +14,7 @@ from botorch_risk.acquisition import named
 from botorch_risk.acquisition.widths import Beta
 from botorch_risk.arguments import check_arguments
 from botorch_risk.risk import Expectation, RiskMeasure
-from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.risk_search import AS_IN_PAPERS, risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -94,6 +94,7 @@ def sbo_kde(
     """
     check_arguments(sbo_kde, locals())
     density = named.kernel_density(context_bounds, n_w, density_options)
+    options = {**AS_IN_PAPERS, **options}
     return risk_search(
         bounds, seeds, environment=density, risk_measure=Expectation(), beta=beta, **options
     )
@@ -133,6 +134,7 @@ def drbo_kde(
     check_arguments(drbo_kde, locals())
     density = named.kernel_density(context_bounds, n_w, named.with_ball(n_w, density_options))
     ball = partial(named.total_variation_schedule, radius_scale=radius_scale)
+    options = {**AS_IN_PAPERS, **options}
     return risk_search(bounds, seeds, environment=density, risk_measure=ball, beta=beta, **options)
 
 
@@ -187,4 +189,5 @@ def drbo_mmd(
     )
     # The kernel matrix of the grid stays; its factors take longer than all else of a round.
     options = {"uses_previous": minimax, **options}
+    options = {**AS_IN_PAPERS, **options}
     return risk_search(bounds, seeds, environment=grid, risk_measure=ball, beta=beta, **options)

@@ -51,6 +51,8 @@ from botorch_risk.strategies.strategy import Strategy
 
 AcquisitionOfRisk = Callable[..., AcquisitionFunction]
 Reduce = Callable[..., tuple[Model, dict[str, Any]]]
+# Options of `EnvironmentRisk` by which the papers' strategies recommend as their papers do.
+AS_IN_PAPERS: dict[str, Any] = {"overrules_fit": False}
 
 
 @dataclass(frozen=True)
@@ -312,8 +314,9 @@ def risk_search(
     (`ObservedContexts`). The search uses the confidence bounds of this package, which treat all
     replicates at once, or an acquisition function of BoTorch on the samples of the risks
     (`robust`), replicate by replicate. Both recommend the decision with the best expected risk,
-    evaluated or not. With constraints, both recommend the best risk of the posterior mean among all
-    decisions that are feasible with confidence, evaluated or not: a search for the edge of the
+    evaluated or not, unless samples of the hyperparameters say that an evaluated one is better
+    (`overrules_fit`). With constraints, both recommend the best risk of the posterior mean among
+    all decisions that are feasible with confidence, evaluated or not: a search for the edge of the
     feasible set evaluates few feasible decisions. A warning says if no decision is feasible.
 
     If w is chosen, the shares of the values of W in the initial design follow their importance for
@@ -422,6 +425,6 @@ def risk_search(
         choose,
         reporting or recipe.reporting(space),
         num_outcomes=recipe.num_outcomes,
-        **options,
+        **{"overrules_fit": True, **options},
     )
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -16,7 +16,7 @@ from botorch_risk.strategies.decision_then_value import (
     largest_bound,
 )
 from botorch_risk.strategies.environment_risk import Reporting
-from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.risk_search import AS_IN_PAPERS, risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -80,5 +80,5 @@ def v_ucb(
         choose=DecisionThenValue(largest_bound, LacingValue(rule)),
         reporting=reporting,
         w_is_chosen=w_is_chosen,
-        **options,
+        **{**AS_IN_PAPERS, **options},
     )

@@ -25,6 +25,7 @@ from botorch_risk.strategies import (
     uhe_bo,
 )
 from botorch_risk.strategies.truvar import DomainBelief
+from botorch_risk.test_functions import CertifiedProblem
 from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
 
@@ -346,3 +347,59 @@ def test_mean_and_noise_have_intervals_by_samples(name: str) -> None:
     assert ((lower < of_f) & (of_f < upper)).double().mean() > 0.8
     assert ((least < of_noise) & (of_noise < most)).double().mean() > 0.8
     assert view.interval_belief is view.belief
+
+
+# 25 readings of McCormick's function, x, w and the outcome: a fit explains the last ones by a
+# lengthscale of 0.06 in x and noise of 0.1 of a standard deviation, and is sure of x = 0.17.
+OVERFITTED = (
+    (0.312, 0.625, -0.784),
+    (0.73, 0.34375, -0.771),
+    (0.815, 0.6875, -0.277),
+    (0.147, 0.375, -0.067),
+    (0.048, 0.5625, -1.311),
+    (0.974, 0.5, -0.892),
+    (0.496, 0.5, -0.23),
+    (0.556, 0.65625, -0.337),
+    (0.438, 0.34375, 0.022),
+    (0.429, 0.8125, -0.899),
+    (0.432, 0.53125, -0.291),
+    (0.456, 0.15625, -0.3),
+    (0.447, 0.40625, -0.033),
+    (0.45, 0.625, -0.493),
+    (0.43, 0.5, -0.286),
+    (0.494, 0.34375, -0.28),
+    (0.366, 0.40625, -0.099),
+    (0.512, 0.5, -0.2),
+    (0.509, 0.5, -0.235),
+    (0.497, 0.65625, -0.338),
+    (0.504, 0.34375, -0.249),
+    (0.497, 0.5, -0.293),
+    (0.474, 0.65625, -0.421),
+    (0.474, 0.28125, -0.241),
+    (0.481, 0.46875, -0.303),
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "least", "most"),
+    [({}, 0.0, 0.03), ({"overrules_fit": False}, 0.3, 0.4), ({"num_samples": 0}, 0.3, 0.4)],
+)
+def test_samples_overrule_a_fit_that_a_reading_has_ruined(
+    options: dict[str, Any], least: float, most: float
+) -> None:
+    problem = CertifiedProblem("mccormick", "expectation")
+    strategy = risk_search(
+        problem.bounds[:, :1],
+        [0, 1],
+        environment=problem.environment,
+        risk_measure=problem.risk_measure,
+        w_is_chosen=True,
+        num_initial=25,
+        **options,
+    )
+    readings = torch.tensor(OVERFITTED, dtype=torch.double).expand(2, 25, 3)
+    strategy.tell(readings[..., :2], readings[..., 2:])
+    x = strategy.recommend()
+    assert (
+        (least <= (regret := problem.optimal_risk - problem.objective(x))) & (regret <= most)
+    ).all()

@@ -1,4 +1,4 @@
-r"""Is the noise of single readings in its band? Functions from a Matern-5/2 process, constant noise.
+r"""Is the noise of single readings in its band? Draws of a Matern-5/2 process, constant noise.
 
     python -m bench.studies.coverage.noise
 

@@ -62,6 +62,7 @@ def sample_exact_gp(
         ValueError: If the number of seeds does not match the replicates.
 
     Example:
+        >>> import torch
         >>> from botorch.models import SingleTaskGP
         >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1).expand(16, 8, 1)
         >>> model = SingleTaskGP(X, (6 * X).sin())
