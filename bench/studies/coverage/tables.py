@@ -44,6 +44,10 @@ SIZES, NUM_FOLDS, SEEDS = (20, 40, 60), 5, tuple(range(10))
 LEVELS = (0.5, 0.8, 0.95)
 
 
+def csv_of(data: Path, name: str) -> Path:
+    return data / f"{name}_dataset.csv"
+
+
 def read_table(path: Path) -> tuple[Tensor, Tensor]:
     r"""Settings scaled to the unit cube, `N x d`, and outcomes of variance one, `N x 1`."""
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -178,6 +182,9 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.data:
+        missing = [name for name in FILES if not csv_of(arguments.data, name).is_file()]
+        if missing:
+            parser.error(f"Expected the CSV files in {arguments.data}. Got none of {missing}.")
         fit(arguments.data, arguments.to)
     rows = read(STORED)
     for part in (of_sizes, of_tables, of_scores):
@@ -190,7 +197,7 @@ def fit(data: Path, folder: Path) -> None:
     for name in FILES:
         path = folder / f"{name}.json"
         if not path.exists():
-            write_text(path, json.dumps(rows_of(data / f"{name}_dataset.csv", name)))
+            write_text(path, json.dumps(rows_of(csv_of(data, name), name)))
             print(name, flush=True)
         lines += [json.dumps(row) for row in json.loads(path.read_text("utf-8"))]
     with replacing(STORED) as written, gzip.GzipFile(written, "wb", mtime=0) as file:
