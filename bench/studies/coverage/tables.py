@@ -184,7 +184,7 @@ def main() -> None:
     if arguments.data:
         missing = [name for name in FILES if not csv_of(arguments.data, name).is_file()]
         if missing:
-            parser.error(f"Expected the CSV files in {arguments.data}. Got none of {missing}.")
+            parser.exit(2, f"Expected CSV files in {arguments.data}. Got none of {missing}.\n")
         fit(arguments.data, arguments.to)
     rows = read(STORED)
     for part in (of_sizes, of_tables, of_scores):
