@@ -142,7 +142,7 @@ def kept_readings(folder: Path, form: str, risk: str, mode: str) -> tuple[Tensor
         Z, Y = readings(CertifiedProblem(form, risk), mode, seeds)
         with replacing(path) as written:
             torch.save({"Z": Z, "Y": Y, "seeds": seeds}, written)
-    kept = torch.load(path)
+    kept = torch.load(path, weights_only=True)
     if kept["seeds"] != seeds:
         raise ValueError(f"Expected readings of the seeds {seeds} in {path}. Got {kept['seeds']}.")
     return kept["Z"], kept["Y"].reshape(len(seeds), -1)
