@@ -51,9 +51,9 @@ def covariance(X: Tensor, lengthscale: Any, noise: Any, outputscale: Any) -> Ten
     return K
 
 
-def log_normal(value: Tensor, location: float) -> Tensor:
-    r"""The density of the logarithm of a value with a log-normal prior of spread 1."""
-    return -0.5 * (value - location).square()
+def log_normal(value: Tensor, location: float, spread: float = 1.0) -> Tensor:
+    r"""The log density of the logarithm of a value with a log-normal prior."""
+    return -0.5 * ((value - location) / spread).square()
 
 
 def test_a_single_hyperparameter_has_the_density_of_quadrature() -> None:
@@ -115,9 +115,9 @@ def test_samples_have_the_moments_and_quantiles_of_a_long_chain() -> None:
         K = K + noise.exp()[:, None, None] * torch.eye(14, dtype=torch.double)
         zero = torch.zeros(14, dtype=torch.double)
         value = torch.distributions.MultivariateNormal(zero, K).log_prob(Y[0, :, 0])
-        locations = (math.log(0.5), math.log(0.5), -4.0, 0.0)
-        for column, location in enumerate(locations):
-            value = value + log_normal(theta[:, column], location)
+        priors = ((math.log(0.5), 1.0), (math.log(0.5), 1.0), (-4.0, 1.0), (0.0, 2.0))
+        for column, prior in enumerate(priors):
+            value = value + log_normal(theta[:, column], *prior)
         return value.masked_fill(~inside, -torch.inf)
 
     start = torch.tensor([-0.7, -0.7, -4.0, 0.0], dtype=torch.double).expand(64, 4)
