@@ -78,6 +78,11 @@ def chosen(rows: Sequence[Row], **names: Any) -> list[Row]:
     return [row for row in rows if all(row[name] == value for name, value in names.items())]
 
 
+def with_quantity(rows: Sequence[Row], quantity: str) -> list[Row]:
+    r"""The looks that have a quantity; those at MMD balls have f alone."""
+    return [row for row in rows if f"{quantity} {LEVELS[-1]}" in row]
+
+
 def of_looks(rows: Sequence[Row]) -> str:
     r"""Stated against contained, by mode, round and belief."""
     cells = []
@@ -85,11 +90,13 @@ def of_looks(rows: Sequence[Row]) -> str:
         for t in LOOKS:
             for belief in ("fitted", "sampled"):
                 some = chosen(rows, mode=mode, round=t, belief=belief)
-                cells.append([mode, str(t), belief, str(len(some))])
+                counts = dict.fromkeys(str(len(with_quantity(some, q))) for q in QUANTITIES)
+                cells.append([mode, str(t), belief, ", ".join(counts)])
                 for quantity in QUANTITIES:
-                    shares = [by_pair(some, f"{quantity} {level}").mean() for level in LEVELS[:2]]
+                    part = with_quantity(some, quantity)
+                    shares = [by_pair(part, f"{quantity} {level}").mean() for level in LEVELS[:2]]
                     first = " ".join(f"{each:.2f}" for each in shares)
-                    last = mean_and_half_widths(by_pair(some, f"{quantity} {LEVELS[2]}"))
+                    last = mean_and_half_widths(by_pair(part, f"{quantity} {LEVELS[2]}"))
                     cells[-1].append(f"{first} **{last}**")
     return table(["w", "round", "belief", "pairs", *QUANTITIES], cells)
 
@@ -100,7 +107,11 @@ def of_families(rows: Sequence[Row]) -> str:
     for risk in dict.fromkeys(row["risk"] for row in rows):
         for belief in ("fitted", "sampled"):
             some = chosen(rows, risk=risk, belief=belief)
-            values = [mean_and_half_widths(by_pair(some, f"{q} 0.95")) for q in QUANTITIES]
+            parts = {q: with_quantity(some, q) for q in QUANTITIES}
+            values = [
+                mean_and_half_widths(by_pair(part, f"{q} 0.95")) if part else "not tested"
+                for q, part in parts.items()
+            ]
             cells.append([risk, belief, str(len(some)), *values])
     return table(["risk", "belief", "looks", *QUANTITIES], cells)
 
@@ -119,9 +130,11 @@ def of_accuracy(rows: Sequence[Row]) -> str:
                 continue
             rmse = less(lambda some: by_pair(some, "rmse").log10())
             nlpd = less(lambda some: by_pair(some, "nlpd"))
-            scores = [less(lambda some, q=q: by_pair(some, f"{q} score")) for q in QUANTITIES[:3]]
-            wins = [int((each.mean(dim=-1) < 0).sum()) for each in scores]
-            ratio = [f"{each} of {len(pairs[0])}" for each in wins]
+            scores = [
+                less(lambda some, q=q: by_pair(with_quantity(some, q), f"{q} score"))
+                for q in QUANTITIES[:3]
+            ]
+            ratio = [f"{int((each.mean(dim=-1) < 0).sum())} of {len(each)}" for each in scores]
             cells.append([mode, str(t), mean_and_half_widths(rmse), mean_and_half_widths(nlpd)])
             cells[-1] += ratio
     header = ["w", "round", "log10 RMSE of f", "NLPD of f"]
@@ -133,7 +146,7 @@ def of_pairs(rows: Sequence[Row]) -> str:
     cells = []
     for quantity in QUANTITIES:
         means: dict[str, float] = {}
-        for row in chosen(rows, belief="sampled"):
+        for row in with_quantity(chosen(rows, belief="sampled"), quantity):
             name = f"{row['form']} {row['risk']}"
             held = sum(row[f"{quantity} 0.95"]) / len(row[f"{quantity} 0.95"])
             looks = len(chosen(rows, belief="sampled", form=row["form"], risk=row["risk"]))
@@ -149,7 +162,7 @@ def without_needles(rows: Sequence[Row]) -> str:
     r"""The gap at 95 % where the best is no needle."""
     cells = []
     for belief in ("fitted", "sampled"):
-        some = chosen(rows, belief=belief)
+        some = with_quantity(chosen(rows, belief=belief), "gap")
         for name, is_one in (("needles", True), ("others", False)):
             part = [row for row in some if is_needle(row["form"], row["risk"]) == is_one]
             if part:
