@@ -1,6 +1,7 @@
 r"""Samples of the risk of decisions under the posterior."""
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -26,6 +27,7 @@ def risk_samples(
     risk_measure: RiskMeasure,
     X: Tensor,
     num_samples: int = 256,
+    posterior_transform: PosteriorTransform | None = None,
 ) -> Tensor:
     r"""The risk of each decision under samples of the outcomes, taken jointly over W.
 
@@ -41,6 +43,7 @@ def risk_samples(
             discrepancy, does so for each sample.
         X: Decisions, `batch_shape x m x d_x`.
         num_samples: Sobol samples, best a power of 2.
+        posterior_transform: Reduces the outcomes of the model to one, or flips its sign.
 
     Returns:
         `batch_shape x m x num_samples`, in the unit of the risk.
@@ -69,13 +72,15 @@ def risk_samples(
     refuse_reduced(model)
     if isinstance(model, SampledGP):
         X = as_points(X, model).unsqueeze(-3)
-        each = risk_samples(model.members, environment, risk_measure, X, num_samples)
+        each = risk_samples(
+            model.members, environment, risk_measure, X, num_samples, posterior_transform
+        )
         return each.movedim(-3, -2).flatten(-2)
     environment, measure = parts_of(environment, risk_measure)
     measure = measure.bind(environment)
     X = as_points(X, model)
     check_rows("X", X, "d_x")
-    joint = Belief(model).joint()
+    joint = Belief(model, posterior_transform).joint()
     n_w = environment.expand(X[..., :1, :])[0].shape[-2]
     rows = _CHUNK_ENTRIES.rows(X.device, n_w * max(n_w, num_samples) * X[..., 0, 0].numel())
     numbers = sobol_normal_numbers(num_samples, n_w, X.dtype, X.device)

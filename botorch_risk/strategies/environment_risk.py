@@ -40,6 +40,7 @@ from botorch_risk.strategies.prediction import (
     predict_by_models,
     predict_risks,
     predicted_risks,
+    probability_feasible,
 )
 
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
@@ -301,6 +302,12 @@ class EnvironmentRisk(Method):
         if isinstance(belief, ConstrainedUpperConfidenceBound):
             belief = belief.bound
         return predict_risks([belief], X)
+
+    def predict_feasible(self, view: View, X: Tensor) -> Tensor | None:
+        belief = view.interval_belief
+        if not isinstance(belief, ConstrainedUpperConfidenceBound):
+            return None
+        return probability_feasible(belief, X, self.num_outcomes)
 
     def regret(self, view: View) -> Tensor:
         r"""Compare the recommendation with decisions of large upper bounds and random ones."""

@@ -193,7 +193,8 @@ class FrameExperiment:
         readings, and `y_noise`, the standard deviation of one reading; if the noise is learnt from
         point to point, or sampled, also `y_noise_lower` and `y_noise_upper`. If there are contexts
         and the frame has no context columns, the prediction is the risk over them: `y_risk`,
-        `y_risk_lower` and `y_risk_upper`.
+        `y_risk_lower` and `y_risk_upper`, and for an outcome `z` with constraints `z_feasible`, the
+        probability that they hold.
 
         Args:
             frame: A DataFrame with the columns of all parameters, and either all contexts or none.
@@ -232,7 +233,8 @@ class FrameExperiment:
 
         One row; of several objectives a set of compromises, one per row. For an objective `y` the
         columns are `y_risk`, the quantity that the strategy optimises, and the ends of its nominal
-        95 % interval, `y_risk_lower` and `y_risk_upper`. A strategy without a model returns none of
+        95 % interval, `y_risk_lower` and `y_risk_upper`; for an outcome `z` with constraints
+        `z_feasible`, the probability that they hold. A strategy without a model returns none of
         them.
 
         Raises:
@@ -409,6 +411,10 @@ class FrameExperiment:
         table: dict[str, list[float]] = {}
         for objective in range(found.mean.shape[-1]):
             table |= self._interval(objective, found, "_risk", "_risk")
+        feasible = self.strategy.method.predict_feasible(self._view(), X.unsqueeze(0))
+        if feasible is not None:
+            shares = dict(zip(self._layout.signs, feasible[0].mT, strict=True))
+            table |= {f"{z}_feasible": p.tolist() for z, p in shares.items() if not p.isnan().any()}
         return table
 
     def _interval(

@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_probability
 from botorch_risk.environments import Environment, ObservedContexts
-from botorch_risk.level_sets import ExpectedClassification, risk_samples
+from botorch_risk.level_sets import ExpectedClassification
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.decision_then_value import largest_reduction
@@ -18,6 +18,7 @@ from botorch_risk.strategies.environment_risk import EnvironmentRisk, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import Classification, ReportedMethod, View
+from botorch_risk.strategies.prediction import predicted_risks
 from botorch_risk.strategies.risk_search import RiskRecipe
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
@@ -38,7 +39,7 @@ class ReadingOfClasses:
         confidence: The probability with which a decision belongs to its class.
         num_compared: The number of decisions in the look-ahead, those with the least certain class;
             it chooses among the same ones.
-        num_samples: Joint samples of the outcomes over W, for the moments of the risks.
+        num_samples: Joint samples of the outcomes over W, as in `predicted_risks`.
 
     Raises:
         ValueError: If a number is out of its range, or the criterion unknown.
@@ -124,9 +125,9 @@ class ReadingOfClasses:
         return Classification(*(several if len(found) > 1 else found[0]))
 
     def samples(self, bound: Any, domain: Tensor) -> Tensor:
-        r"""Samples of the risks, `R x |D| x num_samples`."""
-        X = domain.expand(*bound.model.batch_shape, *domain.shape)
-        return risk_samples(bound.model, bound.environment, bound.risk_measure, X, self.num_samples)
+        r"""Samples of the risks, `R x |D| x s`."""
+        X = domain.expand(bound.model.batch_shape[-1], *domain.shape)
+        return predicted_risks(bound, X, self.num_samples)
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,8 @@ class ClassifyRisk(ReportedMethod):
         return self.report.propose(view)
 
     def classify(self, view: View) -> Classification:
-        r"""The decisions above and below, by quantiles of their risks."""
-        return self.classes.classify(view.belief, view.space.box.domain)
+        r"""The decisions above and below, by quantiles of their risks under the interval belief."""
+        return self.classes.classify(view.interval_belief, view.space.box.domain)
 
 
 def level_set_search(
@@ -169,11 +170,12 @@ def level_set_search(
         {x: risk(f(x, W)) > h}
 
     `strategy.classify()` says which decisions are above and below with the stated confidence, which
-    are still unknown, and each one's probability of being above. Any risk measure works: with
-    `ShareAbove(h)` the result is the set of decisions that are reliable on a share of the days;
-    with `ShareAbove(h, under=TotalVariationBall(radius))`, the measure of [Inatsu2021drlse]_, they
-    are so for every distribution within the radius. `strategy.recommend()` is the listed decision
-    with the best risk.
+    are still unknown, and each one's probability of being above. They come from samples of the
+    hyperparameters (`num_samples`), the choice of readings from the fit. Any risk measure works:
+    with `ShareAbove(h)` the result is the set of decisions that are reliable on a share of the
+    days; with `ShareAbove(h, under=TotalVariationBall(radius))`, the measure of
+    [Inatsu2021drlse]_, they are so for every distribution within the radius.
+    `strategy.recommend()` is the listed decision with the best risk.
 
     Args:
         decisions: The list of decisions, `N x d_x`; or a `Box`, represented by `num_points` points
@@ -191,7 +193,7 @@ def level_set_search(
         num_compared: The number of decisions in the look-ahead.
         num_initial: The number of points in the initial design.
         batch_size: The number `q` of points in each later round.
-        options: Further arguments of `EnvironmentRisk`, such as `model`.
+        options: Further arguments of `EnvironmentRisk`, such as `model` and `num_samples`.
 
     Raises:
         TypeError: If a part is not an environment, a risk measure or a level.

@@ -365,6 +365,19 @@ class Method(ABC):
         """
         return Interval(*(each[..., :1] for each in self.predict(view, X).outcome))
 
+    def predict_feasible(self, view: View, X: Tensor) -> Tensor | None:
+        r"""Predict whether the constraints on each of m outcomes hold under their risks.
+
+        Args:
+            view: What is known.
+            X: Decisions, `R x n x d_x`.
+
+        Returns:
+            Posterior probabilities, `R x n x m`, NaN for an outcome without a constraint; None
+            unless the method has constraints under a risk over W.
+        """
+        return None
+
     def regret(self, view: View) -> Tensor:
         r"""Samples of the recommendation's regret, `R x S`.
 
@@ -428,6 +441,9 @@ class ReportedMethod(Method):
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
         return self.report.predict_risk(view, X)
+
+    def predict_feasible(self, view: View, X: Tensor) -> Tensor | None:
+        return self.report.predict_feasible(view, X)
 
     def regret(self, view: View) -> Tensor:
         return self.report.regret(view)

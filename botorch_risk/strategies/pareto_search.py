@@ -41,7 +41,7 @@ from botorch_risk.strategies.decision_then_value import DecisionThenValue, Value
 from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import ReportedMethod, View
-from botorch_risk.strategies.prediction import Interval, predict_risks
+from botorch_risk.strategies.prediction import Interval, predict_risks, probability_feasible
 from botorch_risk.strategies.risk_search import (
     AcquisitionOfRisk,
     MonteCarloDecision,
@@ -165,6 +165,12 @@ class ParetoSearch(ReportedMethod):
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
         return predict_risks(view.interval_belief.bounds, X)
+
+    def predict_feasible(self, view: View, X: Tensor) -> Tensor | None:
+        constraints = view.interval_belief.constraints
+        if constraints is None:
+            return None
+        return probability_feasible(constraints, X, self.num_outcomes)
 
     def recommend(self, view: View) -> Tensor:
         r"""The set of each replicate, `R x p x d_x`, NaN where one has fewer than p."""

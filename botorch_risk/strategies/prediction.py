@@ -9,14 +9,15 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
+from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.engine import Belief
 from botorch_risk.level_sets import risk_samples
 
 # The squared width of a nominal 95 % interval, `mean -+ 1.96 sigma`.
 INTERVAL_BETA = 1.96**2
-# Joint samples over W of a risk: of one model, of each sample of its hyperparameters, and of each
-# where every sample solves a program.
-_NUM_RISKS, _NUM_RISKS_EACH, _NUM_PROGRAMS_EACH = 256, 64, 16
+# Joint samples over W of a risk under one model. Each of several samples of the hyperparameters has
+# a part of them, a smaller one if the risk of every sample solves a program.
+NUM_RISKS, _PART, _PART_OF_PROGRAMS = 256, 4, 16
 
 
 class Interval(NamedTuple):
@@ -113,13 +114,40 @@ def predict_risks(bounds: Sequence[RiskUpperConfidenceBound], X: Tensor) -> Inte
     return Interval(risks.mean(dim=-1), lower, upper)
 
 
-def predicted_risks(bound: RiskUpperConfidenceBound, X: Tensor) -> Tensor:
-    r"""Samples of the risk of decisions under the posterior, `R x n x s`."""
+def predicted_risks(
+    bound: RiskUpperConfidenceBound, X: Tensor, num_samples: int = NUM_RISKS
+) -> Tensor:
+    r"""Samples of the risk of decisions `R x n x d_x` under the posterior, `R x n x s`.
+
+    `s` is `num_samples`, or several times as many with samples of the hyperparameters.
+    """
     model, measure = bound.model, bound.risk_measure
-    number = _NUM_RISKS
     if len(model.batch_shape) > 1:
-        number = _NUM_PROGRAMS_EACH if measure.is_a_program else _NUM_RISKS_EACH
-    return pooled(model, risk_samples(model, bound.environment, measure, X, number))
+        num_samples = -(-num_samples // (_PART_OF_PROGRAMS if measure.is_a_program else _PART))
+    parts = bound.environment, measure, X, num_samples, bound.posterior_transform
+    return pooled(model, risk_samples(model, *parts))
+
+
+def probability_feasible(
+    bound: ConstrainedUpperConfidenceBound, X: Tensor, num_outcomes: int
+) -> Tensor:
+    r"""The posterior probability that all constraints on an outcome hold, `R x n x m`.
+
+    NaN for an outcome without a constraint.
+
+    Args:
+        bound: The bounds of constraints that are risks over W, with models as in `predict_risks`.
+        X: Decisions, `R x n x d_x`.
+        num_outcomes: The number m of outcomes.
+    """
+    hold: dict[int, Tensor] = {}
+    for each, constraint in zip(bound.constraint_bounds, bound.risk_constraints, strict=True):
+        meets = predicted_risks(each, X) >= constraint.limit  # type: ignore[arg-type]
+        hold[constraint.outcome] = meets & hold.get(constraint.outcome, torch.ones_like(meets))
+    found = X.new_full((*X.shape[:-1], num_outcomes), torch.nan)
+    for outcome, every in hold.items():
+        found[..., outcome] = every.to(X).mean(dim=-1)
+    return found
 
 
 def pooled(model: Model, samples: Tensor) -> Tensor:

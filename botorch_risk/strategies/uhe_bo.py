@@ -156,6 +156,9 @@ class RandomOrAcquire(Method):
     def predict_risk(self, view: View, X: Tensor) -> Interval:
         return self.inner.predict_risk(self._for_all(view), X)
 
+    def predict_feasible(self, view: View, X: Tensor) -> Tensor | None:
+        return self.inner.predict_feasible(self._for_all(view), X)
+
     def regret(self, view: View) -> Tensor:
         return self.inner.regret(self._for_all(view))
 

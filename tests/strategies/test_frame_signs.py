@@ -46,6 +46,9 @@ def test_thresholds_of_options_are_in_the_sign_of_the_user() -> None:
         settings = experiment.ask().assign(w=np.linspace(0, 1, 6))
         experiment.tell(settings.assign(cost=cost(settings["x"], 0), load=sign * settings["x"]))
         asked.append(experiment.ask())
+        best = experiment.recommend()
+        assert best.columns.tolist()[-1] == "load_feasible"  # and none of the cost
+        assert best["load_feasible"].between(0.9, 1).all()  # every setting meets the limit
     pd.testing.assert_frame_equal(*asked)
 
 

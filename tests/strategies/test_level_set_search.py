@@ -1,5 +1,6 @@
 r"""Level sets of a risk, found by a strategy."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -108,12 +109,61 @@ def test_a_level_that_is_relative_is_of_the_expected_risks() -> None:
     goal = RelativeLevelSet(0.5)
     strategy = play(build(goal=[LevelSet(0.2), goal]), 1)
     method: Any = strategy.method
-    samples = method.classes.samples(strategy.belief, DECISIONS)
+    (_, view), *_ = strategy.views
+    samples = method.classes.samples(view.interval_belief, DECISIONS)
     level = goal.level(samples.mean(dim=-1)).unsqueeze(-1)
     expected = (samples >= level).double().mean(dim=-1)
     found = strategy.classify().probability
     torch.testing.assert_close(found[:, 1], expected)
     assert 0 < expected.mean() < 1
+
+
+def searched(num_samples: int, seeds: Sequence[int] = tuple(range(8)), n: int = 9) -> Strategy:
+    r"""A search with few readings of a hill and a ridge, with noise of 0.1."""
+    strategy = build(seeds, num_initial=n, num_samples=num_samples, goal=LevelSet(0.0))
+    X = strategy.ask()
+    draws = [torch.Generator().manual_seed(seed) for seed in seeds]
+    w = torch.stack([torch.randint(5, (n, 1), generator=each) for each in draws]).to(X) / 4
+    noise = torch.stack([torch.randn(n, 1, generator=each, dtype=X.dtype) for each in draws])
+    strategy.tell(torch.cat([X, w], dim=-1), hill(X, w) + 0.1 * noise)
+    return strategy
+
+
+def hill(x: Tensor, w: Tensor) -> Tensor:
+    return (9 * x).sin() * (1 + w) - (x - w).square()
+
+
+def test_classes_by_samples_are_right_as_often_as_stated() -> None:
+    inputs, weights = WEATHER.expand(DECISIONS)
+    values = hill(*inputs.split(1, dim=-1)).squeeze(-1)
+    above = ConditionalValueAtRisk(0.4)(values, weights) >= 0
+    wrong = {}
+    for num_samples in (0, 16):
+        found = searched(num_samples).classify()
+        classified = (~found.unclassified).sum()
+        assert classified > 60  # of 328
+        mistaken = (found.high & ~above) | (found.low & above)
+        wrong[num_samples] = float(mistaken.sum() / classified)
+    assert wrong[16] <= 0.05 < wrong[0]
+
+
+def test_without_samples_classes_are_of_the_fit() -> None:
+    strategy = searched(0)
+    method: Any = strategy.method
+    found, samples = strategy.classify(), method.classes.samples(strategy.belief, DECISIONS)
+    assert samples.shape[-1] == 256
+    assert torch.equal(found.high, samples.quantile(0.05, dim=-1) > 0)
+    assert torch.equal(found.low, samples.quantile(0.95, dim=-1) < 0)
+    assert torch.equal(found.probability, (samples >= 0).double().mean(dim=-1))
+
+
+def test_classes_are_the_same_alone_in_a_batch_and_from_a_state() -> None:
+    batch, alone = searched(16, (3, 5)), searched(16, (5,))
+    again = build((5,), num_initial=9, goal=LevelSet(0.0))
+    again.load_state_dict(alone.state_dict())
+    found = batch.classify().probability[1:]
+    torch.testing.assert_close(alone.classify().probability, found, rtol=0, atol=2e-3)
+    assert torch.equal(again.classify().probability, alone.classify().probability)
 
 
 def test_a_box_is_a_sobol_sequence_of_it() -> None:

@@ -11,6 +11,7 @@ from botorch.models.model import ModelList
 from gpytorch.kernels import PeriodicKernel, RBFKernel
 from gpytorch.priors import LogNormalPrior
 
+from botorch_risk.constraints import RiskConstraint
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
@@ -24,6 +25,7 @@ from botorch_risk.strategies import (
     risk_search,
     uhe_bo,
 )
+from botorch_risk.strategies.prediction import predicted_risks
 from botorch_risk.strategies.truvar import DomainBelief
 from botorch_risk.test_functions import CertifiedProblem
 from tests.strategies.cases import STRATEGIES, StrategyCase
@@ -403,3 +405,58 @@ def test_samples_overrule_a_fit_that_a_reading_has_ruined(
     assert (
         (least <= (regret := problem.optimal_risk - problem.objective(x))) & (regret <= most)
     ).all()
+
+
+def told_of_load(seeds: list[int], n: int = 24, **options: Any) -> Strategy:
+    r"""A search whose second outcome has two limits."""
+    limits = [
+        RiskConstraint(DAYS, ConditionalValueAtRisk(0.4), 1.2, outcome=1, at_most=True),
+        RiskConstraint(DAYS, Expectation(), 0.2, outcome=1),
+    ]
+    known: dict[str, Any] = {"environment": DAYS, "risk_measure": Expectation()}
+    strategy = risk_search(UNIT, seeds, constraints=limits, num_initial=n, **known, **options)
+    x = strategy.ask()
+    w = DAYS.points[torch.arange(n) % 5].expand(len(seeds), n, 1)
+    draws = [torch.Generator().manual_seed(seed) for seed in seeds]
+    noise = torch.stack([torch.randn(n, 1, generator=each, dtype=x.dtype) for each in draws])
+    outcomes = torch.stack([x, load_of(x, w) + 0.05 * noise], dim=-1)
+    strategy.tell(torch.cat([x, w], dim=-1), outcomes)
+    return strategy
+
+
+def load_of(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return 1.2 * x + 0.5 * w * x
+
+
+@pytest.mark.parametrize("num_samples", [0, 16])
+def test_constraints_hold_with_the_probability_of_their_risks(num_samples: int) -> None:
+    (_, view), *_ = told_of_load([0, 1], num_samples=num_samples).views
+    X = torch.linspace(0, 1, 9, dtype=torch.double).reshape(1, 9, 1).expand(2, 9, 1)
+    found = view.method.predict_feasible(view, X)
+    assert found is not None and found.shape == (2, 9, 2)
+    assert found[..., 0].isnan().all()  # an outcome without a constraint
+    inputs, weights = DAYS.expand(X)
+    values = load_of(*inputs.split(1, dim=-1)).squeeze(-1)
+    holds = ConditionalValueAtRisk(0.4)(-values, weights) >= -1.2
+    holds &= Expectation()(values, weights) >= 0.2
+    assert 3 < holds[0].sum() < 8
+    assert ((found[..., 1] >= 0.5) == holds).all()
+    # One limit by the quantiles of its own risk, whose sign is that of the limit.
+    upper = view.interval_belief.constraint_bounds[0]
+    share = (predicted_risks(upper, X) >= -1.2).double().mean(dim=-1)
+    torch.testing.assert_close(found[:, 5:, 1], share[:, 5:])
+
+
+def test_probabilities_of_constraints_are_the_same_alone_and_in_a_batch() -> None:
+    X = torch.linspace(0, 1, 9, dtype=torch.double).reshape(1, 9, 1)
+    (_, batch), *_ = told_of_load([3, 5]).views
+    (_, alone), *_ = told_of_load([5]).views
+    found = batch.method.predict_feasible(batch, X.expand(2, 9, 1))
+    expected = alone.method.predict_feasible(alone, X)
+    assert found is not None and expected is not None
+    torch.testing.assert_close(found[1:], expected, rtol=0, atol=2e-3, equal_nan=True)
+
+
+def test_without_constraints_nothing_is_said_of_them() -> None:
+    (_, view), *_ = told([0]).views
+    assert view.method.predict_feasible(view, UNIT[:1].unsqueeze(0)) is None
