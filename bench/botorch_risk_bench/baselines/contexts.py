@@ -20,7 +20,7 @@ from botorch_risk.strategies.decision_then_value import (
 )
 from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.risk_search import AS_IN_PAPERS, risk_search
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented
@@ -41,7 +41,12 @@ def stable_opt(
     check_counts(n_w=n_w)
     box = ObservedContexts(context_bounds, partial(StandardDeviationBox, n_w=n_w))
     return risk_search(
-        bounds, seeds, environment=box, risk_measure=WorstCase(), beta=beta, **options
+        bounds,
+        seeds,
+        environment=box,
+        risk_measure=WorstCase(),
+        beta=beta,
+        **{**AS_IN_PAPERS, **options},
     )
 
 

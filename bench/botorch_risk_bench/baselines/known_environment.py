@@ -20,7 +20,7 @@ from botorch_risk.strategies.decision_then_value import (
     largest_bound,
 )
 from botorch_risk.strategies.environment_risk import Chooser, Reporting, Turn
-from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.risk_search import AS_IN_PAPERS, risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented
@@ -57,7 +57,7 @@ def adversarial_stable_opt(
         choose=DecisionThenValue(largest_bound, LacingValue("uniform")),
         w_is_chosen=w_is_chosen,
         reporting=reporting,
-        **options,
+        **{**AS_IN_PAPERS, **options},
     )
 
 
@@ -119,7 +119,7 @@ def drawn_contexts(
         beta=beta,
         choose=choose,
         w_is_chosen=True,
-        **{"reporting": "posterior_mean", **options},
+        **{**AS_IN_PAPERS, "reporting": "posterior_mean", **options},
     )
 
 

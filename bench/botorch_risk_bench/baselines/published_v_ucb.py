@@ -27,7 +27,7 @@ from botorch_risk.strategies.environment_risk import (
     environment_of_round,
 )
 from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.risk_search import AS_IN_PAPERS, risk_search
 from botorch_risk.strategies.space import Box, Space
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import v_ucb
@@ -105,7 +105,7 @@ def v_ucb_by_surrogate(
     """
     check_arguments(v_ucb_by_surrogate, locals())
     decide = LocalSurrogateDecision(num_samples, num_starts, raw_samples)
-    known = {"w_is_chosen": True, "reporting": "posterior_mean", **options}
+    known = {**AS_IN_PAPERS, "w_is_chosen": True, "reporting": "posterior_mean", **options}
     return risk_search(
         bounds,
         seeds,

@@ -53,7 +53,7 @@ def random_decisions(
         DecisionThenValue(random_decision, largest_reduction),
         reporting or recipe.reporting(space),
         num_outcomes=recipe.num_outcomes,
-        **options,
+        **{"overrules_fit": True, **options},
     )
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 

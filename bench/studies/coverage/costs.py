@@ -17,7 +17,7 @@ import torch
 from bench.reproduction.tables import table
 from bench.studies.coverage.looks import drawn_w, search
 from botorch_risk.engine import fit_exact_gp, sample_exact_gp
-from botorch_risk.models import scaled_gp
+from botorch_risk.models import MeanVarianceSamples, scaled_gp
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.test_functions import CertifiedProblem
 
@@ -35,7 +35,7 @@ def milliseconds(run: Callable[[], Any]) -> float:
 
 
 def of_processes(R: int, n: int) -> list[str]:
-    r"""A fit, cold and warm, and samples, cold and warm."""
+    r"""A fit, samples, and samples of a mean and its noise from single readings, cold and warm."""
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(R, n, 2, generator=generator, dtype=torch.double)
     Y = (7 * X[..., :1]).sin() + 2 * X[..., -1:] * (X[..., :1] - 0.5)
@@ -44,11 +44,14 @@ def of_processes(R: int, n: int) -> list[str]:
     many = [each.expand(NUM_SAMPLES, *each.shape) for each in (X, Y)]
     optimum = fit_exact_gp(standardized_gp(X, Y)).optimum
     known = sample_exact_gp(scaled_gp(*many), seeds=seeds)
+    both = MeanVarianceSamples(X, Y, seeds=seeds).sampled
     times = [
         milliseconds(lambda: fit_exact_gp(standardized_gp(X, Y))),
         milliseconds(lambda: fit_exact_gp(standardized_gp(X, Y), previous=optimum)),
         milliseconds(lambda: sample_exact_gp(scaled_gp(*many), seeds=seeds)),
         milliseconds(lambda: sample_exact_gp(scaled_gp(*many), seeds=seeds, previous=known)),
+        milliseconds(lambda: MeanVarianceSamples(X, Y, seeds=seeds)),
+        milliseconds(lambda: MeanVarianceSamples(X, Y, seeds=seeds, previous=both)),
     ]
     return [f"{each:.0f}" for each in times]
 
@@ -86,6 +89,7 @@ def main() -> None:
             rounds = [f"{fitted:.0f}", f"{sampled:.0f}", f"{sampled / fitted:.2f}"]
             cells.append([str(n), str(R), *of_processes(R, n), *rounds])
     header = ["n", "R", "fit, cold", "fit, warm", "samples, cold", "samples, warm"]
+    header += ["of both, cold", "of both, warm"]
     print(table([*header, "round, fitted", "round, sampled", "ratio"], cells))
 
 

@@ -48,6 +48,7 @@ from botorch_risk.strategies import (
     risk_search,
     sbo_kde,
 )
+from botorch_risk.strategies.risk_search import AS_IN_PAPERS
 from botorch_risk.strategies.space import decision_box
 from botorch_risk.test_functions import (
     EnvironmentalAckley,
@@ -93,7 +94,7 @@ def _released(
 ) -> Strategy:
     contexts = ObservedContexts(context_bounds, learn)
     known = {"environment": contexts, "risk_measure": risk_measure, "beta": PAPER_BETA}
-    return risk_search(bounds, seeds, **known, **options)
+    return risk_search(bounds, seeds, **known, **{**AS_IN_PAPERS, **options})
 
 
 def fitted_discrepancy(
