@@ -16,12 +16,7 @@ from torch import Tensor
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.engine import (
-    NotInClosedFormError,
-    PointwiseAcquisition,
-    optimize_acqf_replicates,
-    sample_exact_gp,
-)
+from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.scaled_gp import scaled_gp
@@ -41,6 +36,7 @@ from botorch_risk.strategies.prediction import (
     predict_risks,
     predicted_risks,
     probability_feasible,
+    sample_for_intervals,
 )
 
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
@@ -185,14 +181,7 @@ class EnvironmentRisk(Method):
         models = []
         for outcome in range(self.num_outcomes):
             model = self.unfitted(view, outcome, num_samples=self.num_samples)
-            seeds = view.history.streams("hyperparameters", outcome)
-            try:
-                sample_exact_gp(model, seeds=seeds)
-            except NotInClosedFormError as error:
-                raise UnsupportedError(
-                    "Expected a `model` whose hyperparameters can be sampled, or `num_samples=0` "
-                    f"for intervals by the fitted ones. Got {error}."
-                ) from error
+            sample_for_intervals(model, view.history.streams("hyperparameters", outcome))
             models.append(model)
         joint = models[0] if len(models) == 1 else ModelListGP(*models)
         return self.recipe(joint, environment_of_round(view), time_of(view))

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.engine import Belief
+from botorch_risk.engine import Belief, NotInClosedFormError, sample_exact_gp
 from botorch_risk.level_sets import risk_samples
 
 # The squared width of a nominal 95 % interval, `mean -+ 1.96 sigma`.
@@ -48,6 +50,21 @@ def check_num_samples(num_samples: int) -> None:
     check_counts(0, num_samples=num_samples)
     if num_samples == 1:  # one sample says nothing about its spread
         raise ValueError("Expected `num_samples` of 0, or at least 2. Got 1.")
+
+
+def sample_for_intervals(model: SingleTaskGP, seeds: Sequence[int]) -> None:
+    r"""Sample the hyperparameters of a strategy's model of batch shape `[S, R]`, in place.
+
+    Raises:
+        UnsupportedError: If they cannot be sampled.
+    """
+    try:
+        sample_exact_gp(model, seeds=seeds)
+    except NotInClosedFormError as error:
+        raise UnsupportedError(
+            "Expected a `model` whose hyperparameters can be sampled, or `num_samples=0` for "
+            f"intervals by the fitted ones. Got {error}."
+        ) from error
 
 
 def normal_interval(mean: Tensor, variance: Tensor) -> Interval:

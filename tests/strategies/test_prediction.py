@@ -26,7 +26,7 @@ from botorch_risk.strategies import (
     uhe_bo,
 )
 from botorch_risk.strategies.prediction import predicted_risks
-from botorch_risk.strategies.truvar import DomainBelief
+from botorch_risk.strategies.truvar import DomainBelief, SampledDomain
 from botorch_risk.test_functions import CertifiedProblem
 from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
@@ -55,6 +55,8 @@ def models_of(belief: Any) -> list[Any]:
         return belief
     if isinstance(belief, DomainBelief):
         return [belief.posterior]
+    if isinstance(belief, SampledDomain):
+        return [model for _, model in belief.parts]
     model = belief if isinstance(belief, MeanVarianceGP) else belief.model
     return list(model.models) if isinstance(model, ModelList) else [model]
 

@@ -339,3 +339,83 @@ def test_a_row_of_which_a_part_is_missing_is_no_sample() -> None:
 def test_weights_are_checked_before_anything_is_asked(weights: Tensor) -> None:
     with pytest.raises((ValueError, BotorchTensorDimensionError), match=r"Expected .*`weights`"):
         truvar(0, weights=weights)
+
+
+LINE = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+
+
+def fitted(seeds: Any, rounds: int = 5, **options: Any) -> Strategy:
+    r"""A search for a level of a wave with a step, with noise of 0.1 and a fitted model."""
+    known: dict[str, Any] = {"goal": LevelSet(0.0), "num_initial": 6}
+    strategy = strategies.truvar(LINE, seeds, **known | options)
+    for index in range(rounds):
+        X = strategy.ask()
+        draws = generators(strategy.seeds, "noise", index)
+        noise = torch.stack([torch.randn(X.shape[1], 1, generator=each) for each in draws])
+        strategy.tell(X, wave(X) + 0.1 * noise.to(X))
+    return strategy
+
+
+def wave(X: Tensor) -> Tensor:
+    return (9 * X).sin() + (40 * (X - 0.6)).tanh()
+
+
+def predicted(strategy: Strategy) -> Any:
+    (rows, view), *_ = strategy.views
+    return strategy.method.predict(view, LINE.expand(len(rows), -1, -1))
+
+
+def test_predictions_by_samples_contain_what_they_say() -> None:
+    held = {}
+    for num_samples in (0, 16):
+        found = predicted(fitted(range(12), num_samples=num_samples)).outcome
+        inside = (found.lower <= wave(LINE)) & (wave(LINE) <= found.upper)
+        held[num_samples] = inside.double().mean().item()
+    assert held[0] < 0.88 and 0.9 <= held[16] <= 0.99
+
+
+def test_probabilities_of_classes_come_from_samples_and_the_sets_from_the_fit() -> None:
+    by_fit, by_samples = fitted(SEEDS, num_samples=0), fitted(SEEDS)
+    fit, found = by_fit.classify(), by_samples.classify()
+    assert torch.equal(fit.high, found.high) and torch.equal(fit.low, found.low)
+    assert torch.equal(by_fit.ask().nan_to_num(), by_samples.ask().nan_to_num())
+    posterior = by_fit.belief.posterior
+    torch.testing.assert_close(
+        fit.probability, torch.special.ndtr(posterior.mean / posterior.variance.sqrt())
+    )
+    outcome = predicted(by_fit).outcome
+    torch.testing.assert_close(outcome.mean.squeeze(-1), posterior.mean)
+    assert ((found.probability - 0.5).abs() < (fit.probability - 0.5).abs()).double().mean() > 0.8
+    assert ((found.probability >= 0.5) == (wave(LINE).squeeze(-1) >= 0)).double().mean() > 0.9
+
+
+def test_predictions_by_samples_are_the_same_alone_and_in_a_batch() -> None:
+    together, alone = fitted([4, 0, 7]), fitted(0)
+    for strategy in (together, alone):
+        X = strategy.ask()
+        Y = wave(X)
+        Y[strategy.seeds.index(0)] = torch.nan  # fewer outcomes than the others
+        strategy.tell(X, Y)
+    many, one = predicted(together), predicted(alone)
+    assert len(together.views) == 1
+    for left, right in zip(many.outcome, one.outcome, strict=True):
+        torch.testing.assert_close(left[1:2], right, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(many.noise[1:2], one.noise, rtol=1e-4, atol=1e-4)
+    resumed = fitted([4, 0, 7], rounds=0)
+    resumed.load_state_dict(together.state_dict())
+    assert torch.equal(predicted(resumed).outcome.mean, many.outcome.mean)
+
+
+def test_known_hyperparameters_and_other_estimators_are_not_sampled() -> None:
+    for strategy in (leveled(0), fitted(0, estimator=NoEstimate())):
+        if not strategy.history.num_rows:
+            play(strategy, 1)
+        (_, view), *_ = strategy.views
+        assert view.interval_belief is view.belief
+    with pytest.raises(ValueError, match="`num_samples` of 0, or at least 2"):
+        fitted(0, rounds=0, num_samples=1)
+
+
+class NoEstimate:
+    def __call__(self, model: Any, seeds: Any, t: int, observed: Any = None) -> Any:
+        return model.eval()
