@@ -46,7 +46,7 @@ class Prediction(NamedTuple):
 
 
 def check_num_samples(num_samples: int) -> None:
-    r"""Raise ValueError for a number of samples of the hyperparameters other than 0, 2, 3 ..."""
+    r"""Raise ValueError unless there are no samples of the hyperparameters, or at least two."""
     check_counts(0, num_samples=num_samples)
     if num_samples == 1:  # one sample says nothing about its spread
         raise ValueError("Expected `num_samples` of 0, or at least 2. Got 1.")
