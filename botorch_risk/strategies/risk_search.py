@@ -336,7 +336,8 @@ def risk_search(
             1, or with `ObservedContexts` the number of the next evaluation, initial ones counted.
         constraint_beta: Squared width of the constraints' bounds, the confidence with which a
             recommendation is feasible. It is larger than `beta`, because optimisation tends to find
-            decisions where a bound is wrong.
+            decisions where a bound is wrong, and the bounds come from fitted hyperparameters.
+            `predict_feasible` of the method has the probability by samples of them.
         constraint_upper_beta: Squared width of the constraints' upper bounds, which limit the
             search; None for `constraint_beta`, as in theory. See `ConstrainedUpperConfidenceBound`.
         acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
