@@ -48,8 +48,9 @@ _EVERYWHERE = "_everywhere"
 # For the regret of a recommendation: random decisions, the best of which are compared, and as many
 # of any kind, since the best ones lie together; twice as many without samples of hyperparameters.
 _NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
-# The probability, by samples, of a better evaluated decision at which a fit is overruled.
-_DOUBT = 0.8
+# The probability, by samples, of a better evaluated decision at which a fit is overruled; how many
+# decisions are compared, those with the best risk of the mean, by how many joint samples.
+_DOUBT, _NUM_RIVALS, _NUM_RISKS_OF_RIVALS = 0.8, 4, 64
 _NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 
 
@@ -243,9 +244,13 @@ class EnvironmentRisk(Method):
             belief = view.interval_belief
         except UnsupportedError:  # of a model of one's own: its fit is all there is
             return point
-        compared = torch.cat([point.unsqueeze(-2), view.decisions], dim=-2)
+        tried, shape = view.decisions, belief.model.batch_shape
         with torch.no_grad():
-            risks = predicted_risks(belief, compared)  # R x (1 + n) x s
+            risk_of_mean = belief.mean(tried.expand(*shape[:-1], *tried.shape)).mean(dim=0)
+            best = risk_of_mean.topk(min(_NUM_RIVALS, tried.shape[-2]), dim=-1).indices
+            rivals = tried.gather(-2, best.unsqueeze(-1).expand(*best.shape, tried.shape[-1]))
+            compared = torch.cat([point.unsqueeze(-2), rivals], dim=-2)
+            risks = predicted_risks(belief, compared, _NUM_RISKS_OF_RIVALS)  # R x (1 + rivals) x s
         best = risks.mean(dim=-1).argmax(dim=-1)[..., None, None]
         better = risks.gather(-2, best.expand(-1, 1, risks.shape[-1])) > risks[:, :1]
         doubted = better.to(risks).mean(dim=-1) > _DOUBT  # R x 1
