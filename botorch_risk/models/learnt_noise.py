@@ -2,7 +2,7 @@ r"""Learn the noise variance as a Gaussian process on sample variances, or on al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -214,18 +214,12 @@ class LearntNoise(NoiseProcess):
         return fit_mean_and_noise(mean_model, self.model, given, tied=self.is_tied, **options)
 
     def sample_with_mean(
-        self,
-        mean_model: Any,
-        outcomes: RepeatedOutcomes,
-        seeds: int | Sequence[int],
-        previous: SampledHyperparameters | None,
+        self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
     ) -> tuple[SampledHyperparameters, list[Generator]]:
         if not self.fits_with_mean:
-            return super().sample_with_mean(mean_model, outcomes, seeds, previous)
+            return super().sample_with_mean(mean_model, outcomes, **options)
         given = self._statistics(mean_model, outcomes)
-        return sample_mean_and_noise(
-            mean_model, self.model, given, tied=self.is_tied, seeds=seeds, previous=previous
-        )
+        return sample_mean_and_noise(mean_model, self.model, given, tied=self.is_tied, **options)
 
     def _statistics(self, mean_model: Any, outcomes: RepeatedOutcomes) -> ReadingStatistics:
         unit = self.unit_of(mean_model)

@@ -3,7 +3,7 @@ r"""The noise variance as a function of the inputs: its interface, and a known f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,11 +126,7 @@ class NoiseProcess(Module, ABC):
         raise NotInClosedFormError("a noise process that is fitted by itself")
 
     def sample_with_mean(
-        self,
-        mean_model: Any,
-        outcomes: RepeatedOutcomes,
-        seeds: int | Sequence[int],
-        previous: SampledHyperparameters | None,
+        self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
     ) -> tuple[SampledHyperparameters, list[Generator]]:
         r"""Sample the hyperparameters of both processes at once, from the same evidence.
 

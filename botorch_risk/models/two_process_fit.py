@@ -99,8 +99,8 @@ class TwoProcessFit:
     ) -> SampledHyperparameters:
         r"""Sample the hyperparameters of both processes; called by `sample_exact_gp(model)`.
 
-        If the noise is known, those of the mean alone; if noise levels came with the readings,
-        those of each process by itself.
+        Known noise has no hyperparameters. If noise levels came with the readings, each process is
+        sampled by itself.
 
         Raises:
             NotInClosedFormError: If the noise has other evidence than all readings, or a part of a
@@ -114,7 +114,7 @@ class TwoProcessFit:
                 sample_exact_gp(self.noise_model, seeds=seeds)
         else:
             result, generators = self.noise.sample_with_mean(
-                self.mean_model, self._outcomes, seeds, previous
+                self.mean_model, self._outcomes, seeds=seeds, previous=previous
             )
             self.refresh_noise()
             of_mean = MarginalLikelihoodObjective.of(self.mean_model.train())

@@ -50,7 +50,7 @@ _EVERYWHERE = "_everywhere"
 _NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
 # The probability, by samples, of a better evaluated decision at which a fit is overruled; how many
 # decisions are compared, those with the best risk of the mean, by how many joint samples.
-_DOUBT, _NUM_RIVALS, _NUM_RISKS_OF_RIVALS = 0.8, 4, 64
+_DOUBT, _NUM_ALTERNATIVES, _NUM_RISKS_COMPARED = 0.8, 4, 64
 _NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 
 
@@ -99,10 +99,11 @@ class EnvironmentRisk(Method):
             is first needed. 0 for the fitted hyperparameters, whose 95 % intervals contain the
             truth in 69 to 86 % of cases (`docs/coverage.md`), and for a `model` that
             `sample_exact_gp` does not support.
-        overrules_fit: Whether the evaluated decision with the best expected risk by samples is
-            recommended if they say, with a probability above 0.8, that it is better than the
-            decision of the fit, whose hyperparameters one reading may have ruined
-            (`docs/coverage.md`). Not with constraints, nor for a measure that solves a program.
+        overrules_fit: Whether samples may overrule the recommendation of the fit, whose
+            hyperparameters one reading may have ruined (`docs/coverage.md`). Of the four evaluated
+            decisions with the best risk of the mean by samples, the one with the best expected risk
+            is recommended if samples say with a probability above 0.8 that it is better. Not with
+            constraints, nor for a measure that solves a program.
 
     Raises:
         ValueError: If the reporting rule is unknown, there is no outcome, or one sample.
@@ -247,10 +248,12 @@ class EnvironmentRisk(Method):
         tried, shape = view.decisions, belief.model.batch_shape
         with torch.no_grad():
             risk_of_mean = belief.mean(tried.expand(*shape[:-1], *tried.shape)).mean(dim=0)
-            best = risk_of_mean.topk(min(_NUM_RIVALS, tried.shape[-2]), dim=-1).indices
-            rivals = tried.gather(-2, best.unsqueeze(-1).expand(*best.shape, tried.shape[-1]))
-            compared = torch.cat([point.unsqueeze(-2), rivals], dim=-2)
-            risks = predicted_risks(belief, compared, _NUM_RISKS_OF_RIVALS)  # R x (1 + rivals) x s
+            best = risk_of_mean.topk(min(_NUM_ALTERNATIVES, tried.shape[-2]), dim=-1).indices
+            alternatives = tried.gather(-2, best.unsqueeze(-1).expand(*best.shape, tried.shape[-1]))
+            compared = torch.cat([point.unsqueeze(-2), alternatives], dim=-2)
+            risks = predicted_risks(
+                belief, compared, _NUM_RISKS_COMPARED
+            )  # R x (1 + alternatives) x s
         best = risks.mean(dim=-1).argmax(dim=-1)[..., None, None]
         better = risks.gather(-2, best.expand(-1, 1, risks.shape[-1])) > risks[:, :1]
         doubted = better.to(risks).mean(dim=-1) > _DOUBT  # R x 1

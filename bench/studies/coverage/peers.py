@@ -240,7 +240,7 @@ def contained(rows: Sequence[Row], level: float) -> Tensor:
 
 
 def less_ours(rows: Sequence[Row], every: Sequence[Row], name: str) -> Tensor:
-    r"""A quantity less that of `SampledGP` on the same readings, `forms x seeds`."""
+    r"""The difference of a quantity from `SampledGP` on the same readings, `forms x seeds`."""
     reference = {key(row): row[name] for row in chosen(every, package="SampledGP")}
 
     def difference(row: Row, seed: int) -> float | None:
@@ -266,7 +266,7 @@ def of_looks(rows: Sequence[Row]) -> str:
 
 
 def of_packages(rows: Sequence[Row]) -> str:
-    r"""The same over all looks, and scores less those of SampledGP on the same readings."""
+    r"""Shares over all looks, and differences of scores from SampledGP on the same readings."""
     cells = []
     for package in PACKAGES:
         some = chosen(rows, package=package)

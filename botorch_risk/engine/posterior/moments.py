@@ -16,7 +16,7 @@ class Marginals(NamedTuple):
     def mixed(self, dim: int) -> Marginals:
         r"""The moments of the mixture of members that lie along a dimension."""
         mean = self.mean.mean(dim=dim)
-        # The law of total variance, about the mean: a difference of squares would lose its digits.
+        # The law of total variance, about the mean: a difference of squares loses digits.
         between = (self.mean - mean.unsqueeze(dim)).square().mean(dim=dim)
         return Marginals(mean, self.variance.mean(dim=dim) + between)
 

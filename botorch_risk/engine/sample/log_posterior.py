@@ -57,7 +57,7 @@ class LogPosterior(FitObjective):
 
     @abstractmethod
     def log_density(self, theta: ndarray, replicates: ndarray) -> ndarray:
-        r"""The log density up to a constant, `draws x rows`; not finite where there is none.
+        r"""Evaluate the log density up to a constant, `draws x rows`; -inf outside of the bounds.
 
         Args:
             theta: Parameters, `draws x rows x p`.
@@ -66,7 +66,7 @@ class LogPosterior(FitObjective):
 
     @property
     def limits(self) -> tuple[ndarray, ndarray]:
-        r"""The lower and upper bounds, `R x p` each; equal for what is not sampled."""
+        r"""The lower and upper bounds, `R x p` each; equal bounds fix a parameter."""
         return self.bounds(np.arange(len(self.num_observed)))
 
     def generators(self, seeds: int | Sequence[int]) -> list[np.random.Generator]:
