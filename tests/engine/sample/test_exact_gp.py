@@ -239,8 +239,10 @@ def test_in_single_precision_the_samples_are_about_the_same(device: torch.device
     single, result = sampled(X.float().to(device), Y.float().to(device), 16, 0)
     assert single.covar_module.outputscale.device.type == device.type
     assert hyperparameters(single).dtype == torch.float32 and result.effective > 48
-    first, second = (hyperparameters(each).cpu().double().mean(dim=0) for each in (double, single))
-    torch.testing.assert_close(first, second, rtol=0.05, atol=0.02)
+    # Rounding moves a few of 16 draws to their neighbours: by less than the error of the mean.
+    exact, found = (hyperparameters(each).cpu().double() for each in (double, single))
+    moved = (found.mean(dim=0) - exact.mean(dim=0)).abs()
+    assert (moved < exact.std(dim=0) / 4).all()
 
 
 def test_what_cannot_be_sampled_is_refused() -> None:
