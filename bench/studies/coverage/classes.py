@@ -207,7 +207,7 @@ def of_truvar(rows: Sequence[Row]) -> str:
                     for pair in pairs
                 ]
     header = ["`refit_every`", "belief", "round", "f at 95 %", "of a search"]
-    return table([*header, "wrong, of the sure points", "wrong, of the sets"], cells)
+    return table([*header, "wrong, of sure points", "wrong, of the sets"], cells)
 
 
 def written(folder: Path, parts: Mapping[str, Callable[[], list[Row]]]) -> list[Row]:

@@ -47,7 +47,7 @@ RULES = (
     "a probability of 95 % by the fit",
     "a probability of 95 % by samples",
 )
-EDGES, INTERVALS = (0.5, 0.9), ("up to 0.5", "up to 0.9", "above 0.9")  # of probabilities
+EDGES, INTERVALS = (0.5, 0.9), ("below 0.5", "0.5 to 0.9", "above 0.9")  # of probabilities
 PART = 16  # decisions at a time
 
 
