@@ -139,7 +139,7 @@ class SampleDomain(Method):
         num_samples: Samples of the hyperparameters for predictions and for the probabilities of
             classes, given all data: those of `scaled_gp`, or of `model` if one is given. Choices
             and the sets of the paper come from the fit. 0 for the fitted hyperparameters, whose
-            95 % intervals contained .53 to .95 of f in development (`docs/coverage.md`). Without
+            95 % intervals contained .53 to .94 of f in development (`docs/coverage.md`). Without
             effect if hyperparameters are known, or for an estimator of another kind.
 
     Raises:
