@@ -175,8 +175,6 @@ class FrameExperiment:
                 InputDataWarning,
                 stacklevel=2,
             )
-        if self._asked is not None:
-            self._single.ask(self._asked)  # in a state that was loaded, nothing is asked for
         joined = torch.full((len(X),), -1)
         if is_point.any():
             joined[is_point] = self._single.tell(X[is_point], y[is_point])
@@ -303,7 +301,14 @@ class FrameExperiment:
                 },
                 "joined": list(self._joined),
                 "asked": self._asked,
-                "experiment": {**inner, "history": {"recorded": inner["history"]["recorded"]}},
+                "experiment": {
+                    **inner,
+                    "history": {
+                        name: part
+                        for name, part in inner["history"].items()
+                        if name not in ("X", "Y")
+                    },
+                },
             }
         )
 
