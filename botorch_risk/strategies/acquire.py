@@ -131,12 +131,12 @@ class Acquire(Method):
             UnsupportedError: If it takes no pending points and q > 1.
         """
         acquisition, q = self.acquisition(model, view.round), view.batch_size
-        if q > 1 or view.running is not None:
-            if isinstance(acquisition, AnalyticAcquisitionFunction):
-                raise UnsupportedError(
-                    "Expected an acquisition function that takes pending points, or a `batch_size` "
-                    f"of 1 and nothing that runs. Got {type(acquisition).__name__}, {q=}."
-                )
+        has_pending = q > 1 or view.running is not None
+        if has_pending and isinstance(acquisition, AnalyticAcquisitionFunction):
+            raise UnsupportedError(
+                "Expected an acquisition function that takes pending points, or a `batch_size` of "
+                f"1 and nothing that runs. Got {type(acquisition).__name__}, {q=}."
+            )
         if view.running is not None:
             pending = view.space.unit(view.running)
             acquisition.set_X_pending(pending if self.batched else pending.squeeze(0))

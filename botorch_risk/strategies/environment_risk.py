@@ -52,8 +52,7 @@ _NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
 # The probability, by samples, of a better evaluated decision at which a fit is overruled; how many
 # decisions are compared, those with the best risk of the mean, by how many joint samples.
 _DOUBT, _NUM_ALTERNATIVES, _NUM_RISKS_COMPARED = 0.8, 4, 64
-# From pending decisions, in diagonals of the box; `PointwiseAcquisitionFunction.min_distance` if w is
-# observed.
+# From pending decisions, in diagonals of the box; if w is observed, an acquisition's own distance.
 DISTANCE_IF_W_IS_CHOSEN = 0.1
 _NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 

@@ -286,6 +286,12 @@ def _without_padding(running: Tensor) -> Tensor:
     )
 
 
+def without_padding(Y: Tensor) -> Tensor:
+    r"""Outcomes `R x n x k x m` without the last repeats, if all of these are missing."""
+    taken = Y.isfinite().any(dim=0).any(dim=0).any(dim=-1).nonzero()
+    return Y[..., : int(taken[-1]) + 1 if len(taken) else 1, :]
+
+
 def _with_repeats(Y: Tensor, num_repeats: int) -> Tensor:
     r"""Outcomes `R x n x k x m`, padded with NaN to more repeats."""
     missing = Y.new_full((*Y.shape[:-2], num_repeats - Y.shape[-2], Y.shape[-1]), torch.nan)

@@ -133,7 +133,7 @@ def warn_of_repeated_settings(asked: Tensor, running: Tensor, seeds: Sequence[in
         replicate = int(repeated.to(torch.uint8).argmax())
         warnings.warn(
             "Expected settings that differ from each other and from those that run. Got one "
-            f"twice for seed {seeds[replicate]}: no other is left. For repeats there is `num_repeats`.",
+            f"twice for seed {seeds[replicate]}: no other is left. `num_repeats` is for repeats.",
             RepeatedSettingWarning,
             stacklevel=4,
         )

@@ -1,6 +1,6 @@
 r"""One laboratory experiment with readings in a plain table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -35,8 +35,9 @@ class SingleExperiment:
     readings are all missing is a failed evaluation; its context still counts.
 
     The initial design ends with `num_initial` points, suggested or not: each new point replaces the
-    nearest remaining point of the design. If the noise is learnt, as in `rahbo`, a point with one
-    reading informs only the mean, and at least one point needs two.
+    nearest remaining point of the design. A table that is told before anything runs ends it by
+    itself if it has more points with readings than columns. If the noise is learnt, as in `rahbo`,
+    a point with one reading informs only the mean, and at least one point needs two.
 
     Args:
         strategy: A strategy of one seed. It remains usable, and its `belief` is the fitted model.
@@ -124,12 +125,25 @@ class SingleExperiment:
             if not new.all():
                 self.strategy.add_readings(row[~new].tolist(), readings[~new].unsqueeze(0))
             if new.any():
+                is_table = not len(self.running)
                 self.strategy.tell(table[new].unsqueeze(0), readings[new].unsqueeze(0))
+                if is_table:
+                    self._end_design_of_a_table()
         except BaseException:
             self.strategy.load_state_dict(before)
             raise
         row[new] = torch.arange(first, first + int(new.sum()))
         return row[group]
+
+    def correct(self, rows: Sequence[int], Y: Tensor) -> None:
+        r"""Replace all readings of rows of the history, `len(rows) x k`; see `Strategy.correct`."""
+        self.strategy.correct(rows, as_data(Y, "Y").unsqueeze(0))
+
+    def withdraw(self, rows: Sequence[int]) -> None:
+        r"""Remove rows of the history; see `Strategy.withdraw`."""
+        self.strategy.withdraw(rows)
+        if not len(self.running) and self.strategy.history.num_rows:
+            self._end_design_of_a_table()
 
     def recommend(self) -> Tensor:
         r"""Recommend a decision, as if the experiment ended now, `d_x`.
@@ -177,6 +191,13 @@ class SingleExperiment:
             row = X[~X.isfinite().all(dim=-1)][0].tolist()
             raise InputDataError(f"Expected a finite point for each reading. Got {row}.")
         return space.rows(X.unsqueeze(0), self.ask)[0], readings
+
+    def _end_design_of_a_table(self) -> None:
+        r"""End the initial design if more rows than columns have a reading, and each outcome."""
+        history = self.strategy.history
+        num_rows = int(history.has_outcome.sum())
+        if num_rows > history.X.shape[-1] and bool(history.is_known.all()):
+            self.strategy.end_initial_design()
 
     def _row_of_further_readings(self, table: Tensor) -> Tensor:
         r"""The history row that each row of readings joins, `n`; -1 for none."""

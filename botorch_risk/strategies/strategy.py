@@ -20,7 +20,11 @@ from botorch_risk.steady import sent
 from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
+from botorch_risk.strategies.history import (
+    History,
+    warn_of_replicates_without_outcomes,
+    without_padding,
+)
 from botorch_risk.strategies.method import (
     Classification,
     Method,
@@ -288,7 +292,25 @@ class Strategy:
         """
         gone = set(self._known_rows(rows))
         kept = [row for row in range(self._history.num_rows) if row not in gone]
-        self._learn_again(self._history.rows(kept))
+        history = self._history.rows(kept)
+        if history.num_initial < self._design.shape[1]:  # a table, which ended the design
+            num_initial = max(1, int((history.rounds == 0).sum()))
+            history = replace(history, num_initial=num_initial)
+        self._learn_again(history)
+
+    def end_initial_design(self) -> None:
+        r"""Choose from now on, with the rows told so far as the initial design.
+
+        Of use for data that were there before; without effect once the design is complete.
+
+        Raises:
+            ValueError: If nothing was told yet.
+        """
+        if self._history.round:
+            return
+        if not self._history.num_rows:
+            raise ValueError("Expected outcomes before the end of the initial design. Got none.")
+        self._learn_again(replace(self._history, num_initial=self._history.num_rows))
 
     def _known_rows(self, rows: Sequence[int]) -> list[int]:
         index = list(rows)
@@ -307,7 +329,7 @@ class Strategy:
             self._commit(empty, self.method.start(self.space, len(self.seeds)))
             for each in rounds.unique().tolist():
                 told = rounds == each
-                self._append(history.X[:, told], history.Y[:, told], running)
+                self._append(history.X[:, told], without_padding(history.Y[:, told]), running)
         except BaseException:
             self._history, self._state, self._views, self._proposal = before
             raise
