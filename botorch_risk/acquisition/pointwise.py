@@ -89,9 +89,9 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         score = self.score(X)
         if self._spacing is None:
             return score
-        if self._height is None:
-            keep_unregistered(self, "_height", self._spacing.height())
-        return score - self._spacing.penalty(as_points(X, self.model), self._height)
+        height = self._spacing.height() if self._height is None else self._height
+        keep_unregistered(self, "_height", height)
+        return score - self._spacing.penalty(as_points(X, self.model), height)
 
     def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at points that do not interact, and the gradient of each in its own point.

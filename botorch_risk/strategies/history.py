@@ -160,18 +160,25 @@ class History:
         num_repeats = max(self.Y.shape[-2], Y.shape[-2])
         whole = _with_repeats(self.Y, num_repeats).clone()
         whole[:, list(rows)] = _with_repeats(Y, num_repeats)
-        return replace(self, Y=whole)
+        return replace(self, Y=whole)._without_last_repeats(self)
+
+    def _without_last_repeats(self, before: History) -> History:
+        r"""The history without last repeats that only rows before a change had."""
+        if _num_repeats_of(before.Y) < before.Y.shape[-2]:  # they were told as missing
+            return self
+        return replace(self, Y=self.Y[..., : max(1, _num_repeats_of(self.Y)), :])
 
     def rows(self, kept: Sequence[int]) -> History:
         r"""The history of some rows alone."""
         index = list(kept)
-        return replace(
+        some = replace(
             self,
             X=self.X[:, index],
             Y=self.Y[:, index],
             rounds=self.rounds[index],
             recorded=self.recorded[:, index],
         )
+        return some._without_last_repeats(self)
 
     def restored(
         self, rounds: Any, X: Tensor, Y: Tensor, recorded: Tensor, running: Tensor
@@ -286,10 +293,10 @@ def _without_padding(running: Tensor) -> Tensor:
     )
 
 
-def without_padding(Y: Tensor) -> Tensor:
-    r"""Outcomes `R x n x k x m` without the last repeats, if all of these are missing."""
-    taken = Y.isfinite().any(dim=0).any(dim=0).any(dim=-1).nonzero()
-    return Y[..., : int(taken[-1]) + 1 if len(taken) else 1, :]
+def _num_repeats_of(Y: Tensor) -> int:
+    r"""The number of repeats up to the last one that is not missing everywhere."""
+    taken = Y.isfinite().flatten(0, 1).any(dim=0).any(dim=-1).nonzero()
+    return int(taken[-1]) + 1 if len(taken) else 0
 
 
 def _with_repeats(Y: Tensor, num_repeats: int) -> Tensor:

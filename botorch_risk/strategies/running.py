@@ -91,12 +91,8 @@ def random_rows(view: View, num_points: int, purpose: str) -> Tensor:
 
 def joined(first: Tensor, second: Tensor) -> Tensor:
     r"""The rows of both, `R x p x d`, each once, NaN after the last of a replicate."""
-    if not first.shape[1] or not second.shape[1]:
-        return second if not first.shape[1] else first
-    kept = []
-    for rows, more in zip(_finite(first), _finite(second), strict=True):
-        kept.append(torch.cat([rows, without(more, rows)]))
-    return _padded(kept)
+    pairs = zip(_finite(first), _finite(second), strict=True)
+    return _padded([torch.cat([rows, without(more, rows)]) for rows, more in pairs])
 
 
 def without(rows: Tensor, others: Tensor) -> Tensor:

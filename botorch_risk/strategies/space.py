@@ -365,8 +365,10 @@ class Box:
             X: Where, `R x 1 x d`.
             pending: `R x p x d`, or None.
         """
-        repeated = None if pending is None else (pending == X).all(dim=-1).any(dim=-1)
-        if repeated is None or not repeated.any() or (listed := self.settings()) is None:
+        if pending is None:
+            return X
+        repeated = (pending == X).all(dim=-1).any(dim=-1)
+        if not repeated.any() or (listed := self.settings()) is None:
             return X
         with torch.no_grad():
             values = acquisition.evaluate(listed.expand(len(X), -1, -1))

@@ -20,11 +20,7 @@ from botorch_risk.steady import sent
 from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.history import (
-    History,
-    warn_of_replicates_without_outcomes,
-    without_padding,
-)
+from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
 from botorch_risk.strategies.method import (
     Classification,
     Method,
@@ -106,6 +102,7 @@ class Strategy:
         check_arguments(Strategy.__init__, locals())
         check_counts(num_initial=num_initial, batch_size=batch_size)
         self._space, self._method, self._batch_size = space, method, batch_size
+        self._proposal: Tensor | None = None  # rows that were proposed since the last round
         self._views: Views | None = None
         state = method.start(space, len(as_seeds(seeds)))
         self._design = space.initial(as_seeds(seeds), num_initial)
@@ -322,16 +319,18 @@ class Strategy:
 
     def _learn_again(self, history: History) -> None:
         r"""Tell the rows of a history round by round, from the beginning."""
-        before = self._history, self._state, self._views, self._proposal
+        before = self.history, self.state, self._views, self._proposal
         running, rounds = self._still_running(), history.rounds
         try:
             empty = replace(self._nothing(self.seeds), num_initial=history.num_initial)
             self._commit(empty, self.method.start(self.space, len(self.seeds)))
             for each in rounds.unique().tolist():
                 told = rounds == each
-                self._append(history.X[:, told], without_padding(history.Y[:, told]), running)
+                self._append(history.X[:, told], history.Y[:, told], running)
         except BaseException:
-            self._history, self._state, self._views, self._proposal = before
+            history, state, views, proposal = before
+            self._commit(history, state, views)
+            self._proposal = proposal
             raise
         self._run(running)
 
@@ -476,7 +475,7 @@ class Strategy:
 
     def _commit(self, history: History, state: State, views: Views | None = None) -> None:
         self._history, self._state, self._views = history, state, views
-        self._proposal: Tensor | None = None
+        self._proposal = None
 
     def _after(self, history: History) -> tuple[History, State, Views | None]:
         r"""The history with the method's records of its last rows, and the new state."""
