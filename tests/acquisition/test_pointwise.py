@@ -42,7 +42,7 @@ def test_replicates_are_mapped_with_their_points() -> None:
 class Height(PointwiseAcquisitionFunction):
     r"""The sum of the coordinates, once for each replicate."""
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         return X.sum(dim=-1)
 
 

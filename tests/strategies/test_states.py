@@ -243,7 +243,7 @@ def test_rows_that_are_no_columns_are_named(name: str, value: Any) -> None:
 
 def test_readings_are_stored_once() -> None:
     state = frame().state_dict()
-    assert state["experiment"]["history"].keys() == {"recorded"}
+    assert state["experiment"]["history"].keys() == {"recorded", "running", "asked"}
     assert json.dumps(state).count("3.2") == 1
 
 
