@@ -418,6 +418,10 @@ class ReportedMethod(Method):
         return self.report.num_outcomes
 
     @property
+    def repeats_settings(self) -> bool:
+        return self.report.repeats_settings
+
+    @property
     def keeps_fits(self) -> bool:
         return self.report.keeps_fits
 
