@@ -60,12 +60,12 @@ def test_rules_are_compared_at_decisions_of_one_grid(
 def test_truth_and_constraints_of_a_problem_agree(name: str) -> None:
     problem = feasibility.PROBLEMS[name]()
     streams = [torch.Generator().manual_seed(0)]
-    holds = torch.ones_like(problem.feasible)
+    meets_all = torch.ones_like(problem.feasible)
     for each in problem.constraints:
         Z, weights = problem.environment.expand(problem.decisions)
         readings = [problem.read(part.unsqueeze(0), streams)[0, :, 0] for part in Z]
         values = torch.stack(readings)[..., each.outcome]
         risks = each.risk_measure(-values if each.at_most else values, weights)
-        holds &= risks >= each.limit
-    assert (holds == problem.feasible).double().mean() > 0.85  # but for the noise
+        meets_all &= risks >= each.limit
+    assert (meets_all == problem.feasible).double().mean() > 0.85  # but for the noise
     assert 0.2 < problem.feasible.double().mean() < 0.5

@@ -69,8 +69,8 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         r"""Values at points that do not interact, wherever pending points are.
 
         Args:
-            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with that of the
-                model.
+            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with the batch shape
+                of the model.
 
         Returns:
             `batch_shape x m` values.
@@ -80,8 +80,8 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         r"""The scores of points, less a penalty next to pending ones.
 
         Args:
-            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with that of the
-                model.
+            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with the batch shape
+                of the model.
 
         Returns:
             `batch_shape x m` values.
@@ -135,7 +135,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
 
         Args:
             X: The points, `batch_shape x p x d`; None for no distance from any.
-            min_distance: In diagonals of the unit cube; that of the class if omitted.
+            min_distance: In diagonals of the unit cube. Default: `self.min_distance`.
         """
         distance = self.min_distance if min_distance is None else min_distance
         spacing = None

@@ -10,7 +10,7 @@ import torch
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.points import original_inputs
+from botorch_risk.points import coefficients_kept, original_inputs
 
 # How many times as large as the range of the scores the penalty at a pending point is.
 _HEIGHT = 3.0
@@ -30,7 +30,7 @@ class Spacing:
     Args:
         score: Values `batch_shape x m` of points `batch_shape x m x d`.
         scaled: Maps points `... x m x d` to the unit cube, one column for each label.
-        pending: `batch_shape x p x d`.
+        pending: Pending points in the unit cube, `batch_shape x p x d'`.
         references: Points whose scores give the height, `batch_shape x n x d`.
         radius: The minimum distance in the unit cube.
     """
@@ -61,7 +61,8 @@ class Spacing:
         shape = torch.broadcast_shapes(known.shape[:-2], X_pending.shape[:-2])
         both = [each.expand(*shape, *each.shape[-2:]) for each in (known, X_pending)]
         references = torch.cat(both, dim=-2).detach()
-        return cls(score, scaled, X_pending.detach(), references, distance * d**0.5)
+        pending = scaled(X_pending).detach()
+        return cls(score, scaled, pending, references, distance * d**0.5)
 
     def height(self) -> Tensor:
         r"""The penalty at a pending point, `batch_shape`."""
@@ -75,7 +76,7 @@ class Spacing:
 
     def penalty(self, X: Tensor, height: Tensor) -> Tensor:
         r"""What is subtracted from scores, `batch_shape x m`, of points `batch_shape x m x d`."""
-        away = self.scaled(X).unsqueeze(-2) - self.scaled(self.pending).unsqueeze(-3)
+        away = self.scaled(X).unsqueeze(-2) - self.pending.unsqueeze(-3)
         nearest = away.square().sum(dim=-1).amin(dim=-1)
         distance = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
         return height.unsqueeze(-1) * (1 - distance / self.radius).clamp_min(0.0)
@@ -85,17 +86,19 @@ class Spacing:
 class UnitCube:
     r"""Points as a model sees them: scaled, one column for each label.
 
-    Without an input transform, the range of the training inputs is that of the cube, unless they
+    Without an input transform, the range of the training inputs becomes the cube, unless they
     lie in the unit cube as they are.
 
     Args:
         known: The training inputs of the model, `batch_shape x n x d'`.
-        transform: The input transform of the model.
+        model: The model, in whose input transform nothing is learnt from other points.
+        transform: Its input transform.
         lower: The lower ends of the transformed training inputs, `batch_shape x 1 x d''`.
         width: Their range.
     """
 
     known: Tensor
+    model: Any
     transform: Any
     lower: Tensor
     width: Tensor
@@ -115,12 +118,13 @@ class UnitCube:
         transform = first._modules.get("input_transform")
         if transform is not None and transform.is_one_to_many:
             transform = None
-        seen = known if transform is None else transform.transform(known)
+        with coefficients_kept(first):
+            seen = known if transform is None else transform.transform(known)
         lower, upper = (getattr(seen, end)(dim=-2, keepdim=True) for end in ("amin", "amax"))
         fits = ((lower >= 0) & (upper <= 1)).all(dim=-1, keepdim=True)
         lower = lower.where(~fits, torch.zeros_like(lower))
         width = (upper - lower).where(upper > lower, torch.ones_like(upper))
-        return cls(known, transform, lower, width.where(~fits, torch.ones_like(width)))
+        return cls(known, first, transform, lower, width.where(~fits, torch.ones_like(width)))
 
     def __call__(self, X: Tensor) -> Tensor:
         r"""Points `batch_shape x m x d` in the unit cube; missing columns of W are alike."""
@@ -129,5 +133,6 @@ class UnitCube:
             shape = torch.broadcast_shapes(missing.shape[:-2], X.shape[:-2])
             parts = [X.expand(*shape, *X.shape[-2:]), missing.expand(*shape, X.shape[-2], -1)]
             X = torch.cat(parts, dim=-1)
-        seen = X if self.transform is None else self.transform.transform(X)
+        with coefficients_kept(self.model):
+            seen = X if self.transform is None else self.transform.transform(X)
         return (seen - self.lower.to(X)) / self.width.to(X)

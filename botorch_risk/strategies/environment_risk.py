@@ -344,7 +344,7 @@ class Turn:
         method: Whose choice it is.
         view: What is known.
         pick: Its number within the batch, from 0.
-        pending: The rows that run and those chosen before it, `R x p x d`; None if there are none.
+        pending: The rows that run, then the rows chosen before it, `R x p x d`; None without any.
     """
 
     method: EnvironmentRisk
@@ -395,7 +395,7 @@ class Turn:
 
     @property
     def pending_decisions(self) -> Tensor | None:
-        r"""The decisions of pending rows, `R x p x d_x`; None if there are none."""
+        r"""The decisions of pending rows, `R x p x d_x`; None without any."""
         return None if self.pending is None else self.pending[..., : self.space.bounds.shape[-1]]
 
     def keep_apart(self, acquisition: Any) -> Any:

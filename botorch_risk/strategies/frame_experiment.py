@@ -105,7 +105,6 @@ class FrameExperiment:
         self._rows: dict[str, list[Any]] = {name: [] for name in self._layout.names}
         self._joined: list[int] = []  # the row of the history of each row; -1 for none
         self._far: set[tuple[str, int]] = set()  # outcomes and rows of which a warning told
-        self._asked: int | None = None  # how many settings of this round
 
     @property
     def strategy(self) -> Strategy:
@@ -152,10 +151,8 @@ class FrameExperiment:
             InputDataError: If a pending setting is invalid.
             ValueError: If `batch_size` is below 1.
         """
-        size = self._asked if batch_size is None else batch_size
-        asked = self._single.ask(size, None if pending is None else self._settings(pending))
-        self._asked = size
-        return self._frame(asked)
+        started = None if pending is None else self._settings(pending)
+        return self._frame(self._single.ask(batch_size, started))
 
     def cancel(self, frame: Any) -> None:
         r"""Give up settings that run, as if `ask` had not given them.
@@ -167,7 +164,6 @@ class FrameExperiment:
             ValueError: If a setting does not run.
         """
         self._single.cancel(self._settings(frame))
-        self._asked = None
 
     def correct(self, frame: Any) -> None:
         r"""Replace readings that were told.
@@ -283,7 +279,6 @@ class FrameExperiment:
         joined = torch.full((len(X),), -1)
         if is_point.any():
             joined[is_point] = self._single.tell(X[is_point], y[is_point])
-            self._asked = None
         self._joined += joined.tolist()
         for name, values in self._rows.items():
             values += told_values(frame, name)
@@ -405,7 +400,6 @@ class FrameExperiment:
                     for name, values in self._rows.items()
                 },
                 "joined": list(self._joined),
-                "asked": self._asked,
                 "experiment": {
                     **inner,
                     "history": {
@@ -424,17 +418,15 @@ class FrameExperiment:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
                 `tell` would refuse; then nothing is changed.
         """
-        names = "columns", "rows", "joined", "asked", "experiment"
+        names = "columns", "rows", "joined", "experiment"
         content = opened(state, *names)
-        columns, rows, joined, asked, inner = (content[name] for name in names)
+        columns, rows, joined, inner = (content[name] for name in names)
         if columns != self._described():
             raise ValueError(
                 "Expected the state of an experiment with the columns "
                 f"{self._described()}. Got {columns}."
             )
         self._check_rows(rows, joined)
-        if asked is not None and (type(asked) is not int or asked < 1):
-            raise ValueError(f"Expected 'asked' to be a number of settings. Got {asked!r}.")
         try:
             X, Y = self._history_of(rows, joined)
         except InputDataError as error:
@@ -445,7 +437,7 @@ class FrameExperiment:
         history = {**inner["history"], "X": to_json(X), "Y": to_json(Y)}
         self._single.load_state_dict(sealed({**inner, "history": history}))
         self._rows = {name: list(rows[name]) for name in self._layout.names}
-        self._joined, self._asked = list(joined), asked
+        self._joined = list(joined)
         self._far = self._far_rows()
 
     def _warn_of_far_rows(self) -> None:

@@ -160,9 +160,9 @@ class History:
         num_repeats = max(self.Y.shape[-2], Y.shape[-2])
         whole = _with_repeats(self.Y, num_repeats).clone()
         whole[:, list(rows)] = _with_repeats(Y, num_repeats)
-        return replace(self, Y=whole)._without_last_repeats(self)
+        return replace(self, Y=whole)
 
-    def _without_last_repeats(self, before: History) -> History:
+    def without_last_repeats(self, before: History) -> History:
         r"""The history without last repeats that only rows before a change had."""
         if _num_repeats_of(before.Y) < before.Y.shape[-2]:  # they were told as missing
             return self
@@ -171,14 +171,13 @@ class History:
     def rows(self, kept: Sequence[int]) -> History:
         r"""The history of some rows alone."""
         index = list(kept)
-        some = replace(
+        return replace(
             self,
             X=self.X[:, index],
             Y=self.Y[:, index],
             rounds=self.rounds[index],
             recorded=self.recorded[:, index],
         )
-        return some._without_last_repeats(self)
 
     def restored(
         self, rounds: Any, X: Tensor, Y: Tensor, recorded: Tensor, running: Tensor

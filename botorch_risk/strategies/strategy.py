@@ -20,6 +20,7 @@ from botorch_risk.steady import sent
 from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
 from botorch_risk.strategies.method import (
     Classification,
@@ -34,8 +35,8 @@ from botorch_risk.strategies.running import (
     NEAR,
     joined,
     left_running,
+    next_of_design,
     warn_of_repeated_settings,
-    without,
 )
 from botorch_risk.strategies.space import Space, as_data
 from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
@@ -176,8 +177,9 @@ class Strategy:
 
         Asking twice without telling in between gives the same points. Points of earlier rounds that
         are not told yet still run: new ones are chosen as if they had come out as the model
-        expects, and at a distance from them. A setting of whole numbers, labels or a list comes
-        twice only if no other is left, of which a warning tells.
+        expects. An acquisition function of this package keeps its points at a distance from them, a
+        random point differs from them; one of BoTorch's knows them as its pending points. If a
+        setting of whole numbers, labels or a list comes twice, a warning tells.
 
         Args:
             batch_size: The number q of points for this round. During the initial design, its points
@@ -274,7 +276,8 @@ class Strategy:
         """
         index = self._known_rows(rows)
         _, repeats = self._checked(self._history.X[:, index], Y)
-        self._learn_again(self._history.with_outcomes(index, repeats))
+        corrected = self._history.with_outcomes(index, repeats)
+        self._learn_again(corrected.without_last_repeats(self._history))
 
     def withdraw(self, rows: Sequence[int]) -> None:
         r"""Remove rows that `tell` has received.
@@ -289,7 +292,7 @@ class Strategy:
         """
         gone = set(self._known_rows(rows))
         kept = [row for row in range(self._history.num_rows) if row not in gone]
-        history = self._history.rows(kept)
+        history = self._history.rows(kept).without_last_repeats(self._history)
         if history.num_initial < self._design.shape[1]:  # a table, which ended the design
             num_initial = max(1, int((history.rounds == 0).sum()))
             history = replace(history, num_initial=num_initial)
@@ -508,22 +511,18 @@ class Strategy:
         return known
 
     def _of_design(self, q: int | None) -> Tensor:
-        r"""The rows of the initial design that are not told, or q that do not run either.
-
-        Once all of them run, they are further points of the same sequence.
-        """
-        history, rest = self._history, self._design
-        if history.num_rows:  # a told row stands for the nearest one
-            rest = left_running(rest, history.X, self.space, near=math.inf)
-        if q is None and rest.shape[1]:
-            return rest
-        free = [without(*each) for each in zip(rest, history.running, strict=True)]
-        if not all(map(len, free)):
-            size, q = self._design.shape[1], q or self.batch_size
-            more = self.space.initial(self.seeds, size + history.running.shape[1] + q)[:, size:]
-            free = [without(*each) for each in zip(more, history.running, strict=True)]
-        number = min(map(len, free))
-        return torch.stack([rows[: number if q is None else q][:number] for rows in free])
+        r"""Rows of the initial design; once all of them run, further points of its sequence."""
+        history, size = self._history, self._design.shape[1]
+        told = _where_missing(history.X, self._design)
+        rows = next_of_design(self._design, told, history.running, self.space, q)
+        if rows.shape[1]:
+            return rows
+        number = size + history.running.shape[1] + (q or self.batch_size)
+        if isinstance(self.space, FiniteDomain):
+            number = min(number, len(self.space.domain))
+        more = self.space.initial(self.seeds, number)[:, size:]
+        q = q or self.batch_size
+        return next_of_design(more, told[:, :0], history.running, self.space, q)
 
     def _asked_so_far(self) -> Tensor:
         r"""The rows of this proposal, then those that ran before it."""
@@ -540,9 +539,7 @@ class Strategy:
         if not running.shape[1]:
             return running
         if asked is not None and asked.shape[1] == rows.shape[1]:
-            columns = min(asked.shape[-1], rows.shape[-1])
-            missing = rows.isnan().any(dim=-1, keepdim=True)  # a replicate that took no part
-            rows = torch.where(missing, asked[..., :columns], rows[..., :columns])
+            rows = _where_missing(rows, asked)
         near = NEAR if self._history.round else math.inf
         return left_running(running, rows, self.space, near)
 
@@ -693,6 +690,16 @@ def _renewed(views: Views, history: History, state: State) -> Views:
 def _part(state: State, replicates: list[int]) -> State:
     r"""The state of some replicates."""
     return {name: value[replicates] for name, value in state.items()}
+
+
+def _where_missing(rows: Tensor, asked: Tensor) -> Tensor:
+    r"""Told rows, and what was proposed in their places where a replicate took no part."""
+    columns = min(asked.shape[-1], rows.shape[-1])
+    missing = rows.isnan().any(dim=-1, keepdim=True)
+    known = asked[:, : rows.shape[-2], :columns]
+    short = rows.shape[-2] - known.shape[-2]
+    known = torch.cat([known, known.new_full((len(known), short, columns), torch.nan)], dim=-2)
+    return torch.where(missing, known, rows[..., :columns])
 
 
 def _count(value: Any) -> int:

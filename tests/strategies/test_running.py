@@ -153,7 +153,7 @@ def test_few_settings_come_once_and_then_with_a_warning(build: Any) -> None:
     strategy.tell(X, read(X))
     six = strategy.ask(6)
     assert len(six[0].unique(dim=0)) == 6
-    with pytest.warns(RepeatedSettingWarning, match="twice for seed 0: no other is left"):
+    with pytest.warns(RepeatedSettingWarning, match="twice for seed 0: no other was found"):
         strategy.ask(7)
 
 

@@ -3,7 +3,7 @@ r"""What `Strategy.stopping` says by fitted and by sampled hyperparameters from 
     python -m bench.studies.stopping.replay --to FOLDER    # goes on where it was stopped
     python -m bench.studies.stopping.replay --pack FOLDER  # into fitted.jsonl.gz, sampled.jsonl.gz
 
-The readings are those of `bench.studies.coverage.looks` with w chosen.
+The readings come from `bench.studies.coverage.looks`, with w chosen.
 """
 
 import argparse
@@ -21,6 +21,8 @@ from bench.studies.coverage.report import rounded
 from bench.studies.stopping.report import LEVELS, LOOKS
 from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import CertifiedProblem
+
+RISKS = ("expectation", "conditional-value-at-risk")
 
 
 def replay(
@@ -78,9 +80,10 @@ def main() -> None:
     arguments.to.mkdir(parents=True, exist_ok=True)
     seeds = list(SEEDS[False])
     for form, risk in pairs(development=False):
-        problem, path = CertifiedProblem(form, risk), arguments.to / f"{form}.{risk}.json"
-        if path.exists() or problem.risk_measure.is_a_program:
+        path = arguments.to / f"{form}.{risk}.json"
+        if risk not in RISKS or path.exists():
             continue
+        problem = CertifiedProblem(form, risk)
         known = readings(problem, "chosen", seeds)
         rows = {name: replay(problem, seeds, *known, n) for name, n in BELIEFS.items()}
         write_text(path, json.dumps({"pair": f"{form}-{risk}", **rows}))
