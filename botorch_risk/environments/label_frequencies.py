@@ -40,11 +40,12 @@ class LabelFrequencies:
     seen yet keeps a positive weight. Labels are coded by the whole numbers within the bounds; of
     several columns of labels, each combination is a label.
 
-    The default prior, 1/2 per label, is the prior of Jeffreys: the same whichever function of the
-    frequencies it is stated for, and worth half an observation of each label, so that ten labels
-    do not outweigh the first five contexts, as ten observations of the uniform prior (1) would.
-    Its mean is the estimator of [Krichevsky1981universal]_. In simulations of fixed frequencies,
-    its intervals contain the truth about as often as they say (`docs/coverage.md`).
+    The default prior, 1/2 per label, is that of Jeffreys: it does not depend on the scale on which
+    frequencies are written, and its mean is the estimator of [Krichevsky1981universal]_. Each label
+    counts as half a context, so ten labels weigh as much as the first five contexts; under the
+    uniform prior, 1, as much as the first ten. Its 95 % intervals contain frequencies between 0.03
+    and 0.97 of three labels in 0.951 of data sets of 20 contexts, those of the uniform prior in
+    0.943 (`docs/coverage.md`).
 
     If other columns of the contexts are numbers, they are learnt by a kernel density as without
     labels. At each of its points the labels are counted with the shares that the kernels of their
@@ -71,10 +72,8 @@ class LabelFrequencies:
         >>> observed = torch.tensor([[0.0], [1.0], [0.0], [0.0], [0.0], [1.0]])
         >>> lots(observed, bounds=bounds).weights
         tensor([0.6000, 0.3333, 0.0667])
-        >>> lots.interval(observed, bounds=bounds)
-        tensor([[0.2658, 0.8843],
-                [0.0839, 0.6525],
-                [0.0001, 0.3231]])
+        >>> lots.interval(observed, bounds=bounds)[0]  # of lot 0
+        tensor([0.2577, 0.8923])
     """
 
     categories: Sequence[int] | None = None

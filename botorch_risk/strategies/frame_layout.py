@@ -151,9 +151,9 @@ class FrameLayout:
     def _check_environment(self, environment: Any) -> None:
         r"""Raise a `ValueError` unless each listed value of W has a named context."""
         if isinstance(environment, ObservedContexts) and environment.codes != self._codes:
-            labels = {each.name: list(each.labels) for each in self.contexts if each.labels}
+            named = {each.name: list(each.labels) for each in self.contexts if each.labels}
             raise ValueError(
-                f"Expected `environment` to learn the frequencies of the labels {labels}, by "
+                f"Expected `environment` to learn the frequencies of the labels {named}, by "
                 f"`LabelFrequencies({list(self._codes)})` with codes from 0. "
                 f"Got {environment.codes or environment.learn}."
             )
@@ -220,8 +220,10 @@ class FrameLayout:
             named = {"context_categories": labels} if labels else {}
             return {**options, "context_bounds": bounds, **named}
         if "environment" in taken:
-            learn = {"learn": LabelFrequencies(labels)} if labels else {}
-            return {**options, "environment": ObservedContexts(bounds, **learn)}
+            learnt = ObservedContexts(bounds)
+            if labels:
+                learnt = ObservedContexts(bounds, LabelFrequencies(labels))
+            return {**options, "environment": learnt}
         said = "`context_categories`" if "context_bounds" in taken else "`context_bounds`"
         raise UnsupportedError(
             f"Expected a strategy with the argument {said} or `environment`, such as "

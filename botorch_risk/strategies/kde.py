@@ -121,9 +121,10 @@ def drbo_kde(
     r"""DRBO-KDE: the worst distribution in a ball round the density [Huang2024kde]_, Eq. (5).
 
     A ball in total variation. Its radius at evaluation t, the initial ones counted, is
-    `radius_scale * t^(-2 / (4 + d_w))`, in the paper's l1 units; the infimum is over the points of
-    the density and the same number of Sobol points in the whole box. For the other arguments and
-    errors see `risk_kde`.
+    `radius_scale * t^(-2 / (4 + d_w))`, in the paper's l1 units; d_w counts columns of labels too,
+    although their frequencies are learnt faster. The infimum is over the points of the density and
+    the same number of Sobol points in the whole box. For the other arguments and errors see
+    `risk_kde`.
 
     Args:
         n_w: Points of the density, and of the box.
