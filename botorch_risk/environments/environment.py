@@ -290,7 +290,7 @@ def inputs_of_readings(environment: Environment, X: Tensor) -> Tensor:
     if weights.dim() <= 2:
         index = index[(weights > 0).reshape(-1, n_w).any(dim=0)]
     groups = _groups_of_categories(environment, index)
-    if max(map(len, groups)) > _NUM_READINGS:
+    if groups is not None:
         few = [
             choose(each.double().unsqueeze(-1), shares[..., each] + _TINY, steps).squeeze(-1).long()
             if len(each) > _NUM_READINGS
@@ -305,21 +305,23 @@ def inputs_of_readings(environment: Environment, X: Tensor) -> Tensor:
     return inputs.gather(-2, rows).flatten(-3, -2)
 
 
-def _groups_of_categories(environment: Environment, index: Tensor) -> list[Tensor]:
-    r"""The places among `index` of each combination of categories, if all replicates have them so.
+def _groups_of_categories(environment: Environment, index: Tensor) -> list[Tensor] | None:
+    r"""The places among `index` of each combination of categories.
 
-    Otherwise each place alone.
+    None unless there are numbers beside them, more values than readings, and the same combinations
+    at the same places in all replicates.
     """
-    if isinstance(environment, IndependentEnvironment):
-        codes = environment.points[..., index, :][..., list(environment.categories)]
-        codes = codes.reshape(-1, *codes.shape[-2:])
-        if (codes == codes[:1]).all():
-            combination = codes[0].unique(dim=0, return_inverse=True)[1].tolist()
-            return [
-                index[[place for place, each in enumerate(combination) if each == one]]
-                for one in dict.fromkeys(combination)  # in their order, whatever the codes
-            ]
-    return list(index.split(1))
+    columns = list(environment.categories)
+    if not isinstance(environment, IndependentEnvironment) or len(index) <= _NUM_READINGS:
+        return None
+    codes = environment.points[..., index, :][..., columns].reshape(-1, len(index), len(columns))
+    if len(columns) == environment.points.shape[-1] or (codes != codes[:1]).any():
+        return None
+    combination = codes[0].unique(dim=0, return_inverse=True)[1].tolist()
+    places: dict[int, list[int]] = {one: [] for one in combination}  # in this order, for any codes
+    for place, one in enumerate(combination):
+        places[one].append(place)
+    return [index[each] for each in places.values()]
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from botorch_risk.environments import (
     ObservedContexts,
     bootstrap_radius,
 )
+from botorch_risk.environments.environment import inputs_of_readings
 from botorch_risk.risk import TotalVariationBall, WassersteinBall
 from tests.devices import home
 
@@ -242,6 +243,29 @@ def test_columns_in_another_order_are_the_same_distribution() -> None:
         alone = LabelFrequencies([1])(observed[row], bounds=MIXED, seeds=row)
         torch.testing.assert_close(first.points[row], alone.points)
         torch.testing.assert_close(first.weights[row], alone.weights)
+
+
+def test_a_decision_whose_w_is_not_known_is_read_at_eight_numbers_of_each_label() -> None:
+    r"""At values that the label has, whatever its code, and as if the replicate were alone."""
+    observed, X = mixed_contexts(30), torch.zeros(2, 1, 1).double()
+    density = partial(KernelDensityEnvironment, n_w=32, n_ball=16)
+    learner = LabelFrequencies([1], density=density)
+    learnt = learner(observed, bounds=MIXED, seeds=[0, 1])
+    read = inputs_of_readings(learnt, X)[..., 1:]
+    assert read.shape == (2, 4 * 8, 2)
+    assert learnt.supports(read).all()
+    assert read[0, :, 1].unique(return_counts=True)[1].tolist() == [8] * 4
+    weights = learnt.weights.masked_fill(learnt.points[..., 1] != 4.0, 0.0)
+    own = weights / weights.sum(dim=-1, keepdim=True)
+    expected = (own * learnt.points[..., 0]).sum(dim=-1)
+    of_label = read[..., 0].masked_fill(read[..., 1] != 4.0, 0.0).sum(dim=-1) / 8
+    torch.testing.assert_close(of_label, expected, atol=0.6, rtol=0)
+    alone = learner(observed[1], bounds=MIXED, seeds=1)
+    torch.testing.assert_close(inputs_of_readings(alone, X[1])[:, 1:], read[1])
+    renamed = learnt.points.clone()
+    renamed[..., 1] = 9 - renamed[..., 1]
+    others = DiscreteEnvironment(renamed, learnt.weights, [1])
+    torch.testing.assert_close(inputs_of_readings(others, X)[..., 1], read[..., 0])
 
 
 def test_numbers_that_may_leave_their_bounds_are_clipped_and_labels_are_refused() -> None:
