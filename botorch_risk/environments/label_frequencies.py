@@ -53,7 +53,8 @@ class LabelFrequencies:
 
         p(w, l) = (1 / t) sum_i K(w, w_i) (1{l = l_i} + prior[l] / t) / (1 + sum_k prior[k] / t)
 
-    Each point is repeated for each label.
+    Each point is repeated for each label. All labels share the bandwidth: if the numbers of labels
+    lie apart, `bandwidth="leave_one_out"` of the density keeps them apart.
 
     Args:
         categories: The columns of contexts that are labels, from 0. Default: all.
