@@ -50,8 +50,8 @@ class FrameExperiment:
         strategy: The strategy's constructor, such as `rahbo`, called as
             `strategy(box, seed, **options)`, or with the domain `|D| x d`.
         contexts: The contexts, noted with the outcome but not set, by name: `(low, high)`, or a
-            list of labels in the order of their codes. Its distribution is learnt, unless `options`
-            have an `environment`.
+            list of labels in the order of their codes. Their distribution is learnt, that of labels
+            by `LabelFrequencies`, unless `options` have an `environment`.
         units: Units of columns, by name, for messages.
         seed: Seed of every random draw.
         options: Further arguments of the strategy; with a list of settings, a Series goes by its
