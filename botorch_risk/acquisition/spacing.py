@@ -111,8 +111,8 @@ class UnitCube:
         if not getattr(first, "train_inputs", None):
             return None
         known = original_inputs(first)
-        if getattr(first, "_is_ensemble", False):
-            known = known[0]
+        if getattr(first, "_is_ensemble", False) or known.dim() - 2 > len(first.batch_shape):
+            known = known.select(-3, 0)  # alike for all samples, or all outcomes
         if known.shape[-1] < num_columns:
             return None
         transform = first._modules.get("input_transform")

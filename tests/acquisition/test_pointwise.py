@@ -189,3 +189,16 @@ def test_the_score_falls_within_a_distance_in_the_range_of_the_inputs(transform:
     torch.testing.assert_close(acqf.evaluate(X), expected)
     acqf.keep_apart(None)
     assert torch.equal(acqf.evaluate(X), acqf.score(X))
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+def test_a_model_of_several_outcomes_scales_points_as_a_model_of_one(batch: Any) -> None:
+    data = torch.rand(*batch, 6, 2, dtype=torch.float64)
+    one, two = (
+        Height(SingleTaskGP(data, data[..., :m], input_transform=Normalize(2))) for m in (1, 2)
+    )
+    X = torch.rand(*batch, 32, 2, dtype=torch.float64)
+    for each in (one, two):
+        each.set_X_pending(X[..., :3, :])
+    torch.testing.assert_close(one.evaluate(X), two.evaluate(X))
+    assert (one.evaluate(X) < one.score(X)).any()
