@@ -70,6 +70,10 @@ _KERNELS = Counter(
 _ADD_IN_ANY_ORDER = {"scatter_add", "scatter_add_", "index_add", "index_add_"}
 _ORDER = torch.Generator().manual_seed(0)  # of its own, so that no draw of a test changes
 
+# Of more rows than these, a GPU goes through a batch of them.
+_ONE_BY_ONE = {"_linalg_eigh", "_linalg_svd", "linalg_qr", "linalg_lstsq", "linalg_eig"}
+_MOST_ROWS_AT_ONCE = 32
+
 _READ_BY_THE_HOST = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _INDEXING = {"index", "index_put", "index_put_", "_unsafe_index", "_index_put_impl_"}
 _CHECKED_BY_THE_HOST = {"_linalg_check_errors", "_linalg_eigh", "_linalg_svd"}
@@ -87,6 +91,7 @@ class Count:
         bytes_to_device: The bytes that were uploaded.
         bytes_to_host: The bytes that were downloaded.
         sites: How often the host waited, by kind and the line that made it wait.
+        one_by_one: The matrices of batches that a GPU decomposes one at a time, by operation.
     """
 
     launches: int = 0
@@ -94,6 +99,7 @@ class Count:
     bytes_to_device: int = 0
     bytes_to_host: int = 0
     sites: Counter[tuple[str, str]] = field(default_factory=Counter)
+    one_by_one: Counter[str] = field(default_factory=Counter)
 
 
 _COUNTS: list[Count] = []
@@ -289,6 +295,9 @@ def _count(op: Any, name: str, args: Any, result: Any, to_host: bool) -> None:
             count.bytes_to_device += size if kind == "upload" else 0
             count.bytes_to_host += size if kind == "download" else 0
     copies = name == "copy_" and any(map(_is_of_host, args[:2]))
+    if name in _ONE_BY_ONE and max(args[0].shape[-2:]) > _MOST_ROWS_AT_ONCE and args[0].dim() > 2:
+        for count in _COUNTS:
+            count.one_by_one[name] += args[0].shape[:-2].numel()
     is_transfer = to_host or copies or name == "_local_scalar_dense"
     if not (is_transfer or name in _WITHOUT_KERNEL or op.is_view):
         for count in _COUNTS:

@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from botorch_risk.engine.posterior.cache import OutcomeUnits, PosteriorCache
 from botorch_risk.engine.posterior.kernels import StationaryKernel, squared_distance, squared_norms
 from botorch_risk.engine.posterior.moments import Marginals
+from botorch_risk.engine.posterior.row_basis import row_basis
 from botorch_risk.engine.posterior.stationary_moments import chunk_size, pull_back
 from botorch_risk.points import TBatch, joint_shape, keeps_apart, original_inputs, scales_columns
 from botorch_risk.steady import moved
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 # Bounds of each decision to the one that counts and its index.
 Pick = Callable[[Tensor], tuple[Tensor, Tensor]]
-# Singular values below this, relative to the largest, are rounding.
-_RANK_TOLERANCE = 1e-13
 # Entries of the coordinates of all values of w, half a gigabyte; more of them go pair by pair.
 _MAX_COORDINATES = 2**26
 # Entries of the products of their pairs, which are held only up to here.
@@ -340,7 +339,7 @@ class ProductMarginals:
             for chunk in Z.split(chunk_size(Z, X.shape[-2]), dim=-2):
                 yield kernel.correlation(squared_distance(chunk, X[..., d_x:]))
 
-        basis = _row_basis(cross())
+        basis = row_basis(cross())
         if Z.shape[:-1].numel() * basis.shape[-2] > _MAX_COORDINATES:
             return None
         coordinates = torch.cat([chunk @ basis.mT for chunk in cross()], dim=-2)
@@ -451,19 +450,6 @@ def _places(basis: Tensor) -> Tensor:
     rank = basis.shape[-2]
     rows, columns = torch.triu_indices(rank, rank, device=basis.device)
     return rows * rank + columns
-
-
-def _row_basis(chunks: Iterator[Tensor]) -> Tensor:
-    r"""Orthonormal rows `... x r x n` that span the rows of a matrix `... x n_w x n`, in chunks."""
-    # The triangular factor of what has been seen so far has the row space and the singular values
-    # of all of it, in n rows: the matrix itself is never held.
-    root = next(chunks)
-    for chunk in chunks:
-        root = torch.linalg.qr(torch.cat([root, chunk], dim=-2), mode="r").R
-    _, values, basis = torch.linalg.svd(root, full_matrices=False)
-    # One rank for the batch, the largest: a ragged one could not be stacked.
-    rank = int((values > _RANK_TOLERANCE * values[..., :1]).sum(dim=-1).max())
-    return basis[..., :rank, :]
 
 
 def _pairs(X: Tensor, points: Tensor) -> Tensor:
