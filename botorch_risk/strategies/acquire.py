@@ -46,7 +46,7 @@ class Acquire(Method):
             itself: ours do, and so do BoTorch's analytic ones if arguments such as `best_f` have
             one number per replicate. Otherwise replicates are processed in sequence, each with its
             own model, by `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a box with
-            integers or categories.
+            integers or categories; within limits, by `optimize_acqf_replicates`.
         model: Maps inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
         estimator: Fits the model.
         num_restarts: Starts of the acquisition optimiser.
@@ -145,6 +145,9 @@ class Acquire(Method):
             "num_restarts": self.num_restarts,
             "raw_samples": self.raw_samples,
         }
+        box = getattr(view.space, "box", view.space)
+        if isinstance(box, Box) and box.limits is not None:
+            return box.maximize(acquisition, [seed], q, self.num_restarts, self.raw_samples)
         if isinstance(view.space, Box) and view.space.discrete:
             of_decisions = AcquisitionOfDecisions(acquisition, view.space.unit)
             return maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)

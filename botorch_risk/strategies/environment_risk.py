@@ -283,6 +283,7 @@ class EnvironmentRisk(Method):
             raw_samples=self.raw_samples,
             discrete_dims=view.space.box.discrete_dims,
             cat_dims=view.space.box.cat_dims,
+            **view.space.box.constraints,
         )
 
     def predict(self, view: View, X: Tensor) -> Prediction:
@@ -404,6 +405,7 @@ class Turn:
             raw_samples=self.method.raw_samples,
             discrete_dims=self.space.box.discrete_dims,
             cat_dims=self.space.box.cat_dims,
+            **self.space.box.constraints,
         )[0]
 
 

@@ -27,6 +27,7 @@ from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import Environment, ObservedContexts
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
@@ -61,7 +62,8 @@ class MonteCarloDecision:
 
     It works replicate by replicate: each has its own model, with hyperparameters from the batched
     fit, and its own call of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box with
-    integers or categories), with the number of restarts and raw samples of the method.
+    integers or categories, `optimize_acqf_replicates` within limits), with the number of restarts
+    and raw samples of the method.
 
     Args:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
@@ -122,6 +124,12 @@ class MonteCarloDecision:
             "num_restarts": method.num_restarts,
             "raw_samples": method.raw_samples,
         }
+        if box.limits is not None:
+            dims = {"discrete_dims": box.discrete_dims, "cat_dims": box.cat_dims}
+            limits = {**dims, **box.constraints, "max_iterations": self.max_iterations}
+            return optimize_acqf_replicates(
+                acquisition, box.bounds, seeds=[seed], **limits, **numbers
+            )[0][0]
         if box.discrete:
             options = {"maxiter_continuous": self.max_iterations}
             return maximize_by_botorch(acquisition, box, seed, options=options, **numbers)

@@ -24,9 +24,15 @@ from botorch_risk.arguments import (
     check_counts,
     check_fields,
 )
-from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
+from botorch_risk.engine import (
+    PointwiseAcquisition,
+    Polytope,
+    PolytopeSampler,
+    optimize_acqf_replicates,
+)
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
+from botorch_risk.strategies.limits import Constraints, LimitedColumns, LinearLimit, in_unit_cube
 
 
 class AcquisitionOfDecisions(AcquisitionFunction):
@@ -211,7 +217,7 @@ class Space(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    r"""Decisions in a box, some columns of which may be whole numbers.
+    r"""Decisions in a box, some columns of which may be whole numbers, within linear limits.
 
     A category has one column for the user, coded by whole numbers without an order. Models see one
     column for each of its values; see `one_hot_inputs`.
@@ -220,11 +226,17 @@ class Box:
         bounds: The lower and the upper bounds, `2 x d`.
         integers: The columns of integers, which take the whole numbers within their bounds.
         categories: The columns of categories, whose values are the whole numbers within theirs.
+        limits: Limits on sums of columns, not on categories. All decisions that are asked for or
+            recommended are within them: the initial design fills what they leave evenly, with
+            every whole number as probable as its share of it. If an environment perturbs the
+            decision, the limits are the decision's.
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`.
+        UnsupportedError: If a limit is on a category.
         ValueError: If the bounds are reversed or not finite, or an integer or category column is
-            out of range, listed twice, or has fewer than two values.
+            out of range, listed twice, or has fewer than two values; or if no decision is within
+            the limits, or only one.
 
     Example:
         >>> Box(torch.tensor([[0.0], [2.0]])).initial([0, 1], 5).shape
@@ -238,6 +250,7 @@ class Box:
     bounds: Tensor
     integers: Sequence[int] = ()
     categories: Sequence[int] = ()
+    limits: Sequence[LinearLimit] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_box("bounds", self.bounds))
@@ -259,6 +272,48 @@ class Box:
                     f"Got [{lower:g}, {upper:g}]."
                 )
             self.bounds[:, column] = whole
+        self._check_limits()
+
+    def _check_limits(self) -> None:
+        for limit in self.limits or ():
+            if any(isinstance(column, str) for column in limit.coefficients):
+                raise TypeError(f"Expected columns by number in the limits. Got `{limit}`.")
+        limits = tuple(limit.of_columns(self.num_columns) for limit in self.limits or ())
+        object.__setattr__(self, "limits", limits or None)  # None, as in states without limits
+        self._limited  # noqa: B018 raises if they cannot be met
+
+    @cached_property
+    def _limited(self) -> LimitedColumns | None:
+        r"""The columns with their limits, if there are any."""
+        if self.limits is None:
+            return None
+        columns, (lower, upper) = range(self.num_columns), self.bounds.double().tolist()
+        steps = [1.0 if column in self.discrete else None for column in columns]
+        return LimitedColumns(list(columns), lower, upper, steps, self.categories, self.limits)
+
+    @property
+    def constraints(self) -> Constraints:
+        r"""The limits as arguments of BoTorch's `optimize_acqf`; none without limits."""
+        return {} if self._limited is None else self._limited.constraints()
+
+    @cached_property
+    def _polytope(self) -> Polytope:
+        dims = {"discrete_dims": self.discrete_dims, "cat_dims": self.cat_dims}
+        return Polytope.of(self.bounds, **self.constraints, **dims)
+
+    def inside(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The nearest decisions within the limits that have the same whole numbers.
+
+        Args:
+            X: Decisions within the bounds, `... x d`.
+
+        Returns:
+            The decisions, and which of them have a nearest one; others are unchanged.
+        """
+        if self.limits is None:
+            return X, torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
+        moved, has_one = self._polytope.nearest(X)
+        return moved, has_one.to(X.device)
 
     @property
     def num_columns(self) -> int:
@@ -287,11 +342,17 @@ class Box:
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Scrambled Sobol points, a function of each seed alone."""
+        r"""Scrambled Sobol points, a function of each seed alone; within limits, those inside."""
+        if self.limits is not None:
+            streams = [derive_seed(seed, "initial design") for seed in as_seeds(list(seeds))]
+            return PolytopeSampler(self._polytope).sobol(streams, num_points).to(self.bounds)
         return self._evenly(initial_design(self.bounds, seeds, num_points))
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
         r"""Uniform decisions, a function of each seed and the stream; see `uniform_points`."""
+        if self.limits is not None:
+            streams = [derive_seed(seed, *stream) for seed in as_seeds(list(seeds))]
+            return PolytopeSampler(self._polytope).uniform(streams, num_points).to(self.bounds)
         return self._evenly(uniform_points(self.bounds, seeds, num_points, *stream))
 
     def _evenly(self, X: Tensor) -> Tensor:
@@ -314,9 +375,14 @@ class Box:
         r"""Rows whose first columns are decisions of the box; whole numbers without rounding.
 
         Raises:
-            InputDataError: If a decision is outside the bounds, or a number is not whole.
+            InputDataError: If a decision is outside the bounds or the limits by more than 1e-6 of
+                the range, or a number is not whole.
         """
         check_within(X, self.bounds)
+        if self._limited is not None:
+            decisions = X[..., : self.num_columns]
+            rows = decisions.reshape(-1, self.num_columns).tolist()
+            self._limited.check(decisions, lambda row: f"{rows[row]}")
         if not self.discrete:
             return X
         whole = X[..., self.discrete].round()
@@ -363,11 +429,17 @@ class Box:
                 seeds=list(seeds),
                 discrete_dims=self.discrete_dims,
                 cat_dims=self.cat_dims,
+                **self.constraints,
                 **options,
             )
             return X
         X, _ = optimize_acqf_replicates(
-            acquisition, unit_cube(self.bounds), q=q, seeds=list(seeds), **options
+            acquisition,
+            unit_cube(self.bounds),
+            q=q,
+            seeds=list(seeds),
+            **in_unit_cube(self.constraints, self.bounds),
+            **options,
         )
         return self.from_unit(X)
 
