@@ -11,6 +11,8 @@ from numpy import ndarray
 # How far a limit may be exceeded, relative to the terms that cancel in its excess, and the share of
 # a limit's curvature that is left when it follows from those that already bind: both are rounding.
 TOLERANCE, DEPENDENT = 1e-13, 1e-11
+# A step that is shorter is rounding; one that leads farther outside is refused.
+SHORTEST, OUTSIDE = 1e-13, 1e-10
 # Each limit may come and go a few times before a program is given up.
 MAX_CHANGES = 10
 
@@ -53,12 +55,19 @@ class Polyhedron:
 
         Returns:
             The steps, and the gradients of the model there with the limits' multipliers, both
-            `rows x p`; the latter are 0 at a stationary point.
+            `rows x p`. Both are 0 at a stationary point, and if a metric is too steep to be solved
+            with: a descent then drops it.
         """
         slack = self.slack(x).clip(0.0)
         step, multipliers, solved = quadratic_programs(metric, gradient, self.normals, slack)
-        step = np.where(solved[:, None], step, 0.0)  # a metric that is too steep: it is dropped
-        return step, gradient @ self.moves + multipliers @ self.normals
+        step = step @ self.moves  # rounding, which a long metric stretches
+        left = gradient @ self.moves + multipliers @ self.normals
+        fits = solved & ((slack - step @ self.matrix.T).min(axis=1, initial=0.0) >= -OUTSIDE)
+        # A step that is rounding alone would be read as curvature.
+        is_step = fits & (abs(step).max(axis=1) > SHORTEST)
+        return np.where(is_step[:, None], step, 0.0), np.where(
+            (is_step | ~fits)[:, None], left, 0.0
+        )
 
     def nearest(self, x: ndarray) -> tuple[ndarray, ndarray]:
         r"""The nearest points by allowed moves, `rows x p`, and for which rows there is one."""
