@@ -18,7 +18,7 @@ class WorstOfThree(PointwiseAcquisitionFunction):
         neighbours = X.unsqueeze(-2) + torch.tensor([[-0.1], [0.0], [0.1]]).to(X)
         return self.model.posterior(neighbours).mean.squeeze(-1).amin(dim=-1)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         return self.mean(X)
 
 

@@ -82,7 +82,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         super().__init__(model, environment, risk_measure, beta, posterior_transform, X_pending)
         self.num_samples = num_samples
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""The upper bound, `batch_shape x m`."""
         return self._bound(X, 1)
 

@@ -93,7 +93,7 @@ class Straddle(PointwiseAcquisitionFunction):
         model = self.model if X_pending is None else condition_on_mean(self.model, X_pending)
         return Belief(model, self.posterior_transform)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
         X = as_points(X, self.model)
         mean, variance = self._conditioned(X)

@@ -178,7 +178,7 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
         torch.Size([1, 1])
     """
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.upper(X)
 
@@ -203,7 +203,9 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
         torch.Size([1])
     """
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    min_distance = 0.0  # it reports
+
+    def score(self, X: Tensor) -> Tensor:
         r"""Pessimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.lower(X)
 
@@ -493,6 +495,6 @@ class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
         model: Any = self.model
         return model if X_pending is None else model.condition_on_pending(X_pending)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""Standard deviations at `batch_shape x m x d` points, `batch_shape x m`."""
         return self._conditioned.noise.marginals(X).variance.sqrt()

@@ -13,6 +13,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
 
+from botorch_risk.acquisition.spacing import Spacing
 from botorch_risk.arguments import as_floating, check_nonnegative, check_rows
 from botorch_risk.gradients import differentiated
 from botorch_risk.points import TBatch, as_points, check_points
@@ -22,16 +23,20 @@ from botorch_risk.steady import sent
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     r"""An acquisition function that scores points independently of each other.
 
-    A subclass defines `evaluate`, and `_condition` if it takes pending points. `forward`, which
+    A subclass defines `score`, and `_condition` if it takes pending points. `forward`, which
     BoTorch's optimisers call, is `evaluate` for q = 1. A batch of q points is built with
     `optimize_acqf(..., sequential=True)`, where each point sees its predecessors through
     `X_pending`.
+
+    The model is conditioned on pending points, and a point closer to one than `min_distance` times
+    the diagonal of the unit cube loses its score (`Spacing`): conditioning alone proposes points
+    next to them, of which a laboratory makes nothing. Two labels are never close.
 
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
         >>> class LargestMean(PointwiseAcquisitionFunction):
-        ...     def evaluate(self, X):  # batch_shape x m x d -> batch_shape x m
+        ...     def score(self, X):  # batch_shape x m x d -> batch_shape x m
         ...         return self.model.posterior(X.unsqueeze(-2)).mean[..., 0, 0]
         >>> X = torch.linspace(0, 1, 7, dtype=torch.double).unsqueeze(-1)
         >>> acqf = LargestMean(SingleTaskGP(X, -((X - 0.3) ** 2)))
@@ -42,7 +47,10 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     """
 
     has_kinks: bool = False  # whether its gradient jumps, for our optimisers
+    min_distance: float = 0.05  # of a pending point, in diagonals of the unit cube; 0 for none
     _conditioned: Any
+    _spacing: Spacing | None = None
+    _height: Tensor | None = None  # of the penalty, computed when first needed
     _q_twin: ClassVar[str | None] = None
 
     def __init__(self, model: Model) -> None:
@@ -53,20 +61,37 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         r"""Take gradients from autograd in a subclass that overrides the values alone."""
         super().__init_subclass__(**kwargs)
         own = vars(cls).keys()
-        if own & {"evaluate", "upper", "lower"} and "value_and_gradient" not in own:
+        if own & {"score", "upper", "lower"} and "value_and_gradient" not in own:
             cls.value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient  # type: ignore[method-assign]
 
     @abstractmethod
-    def evaluate(self, X: Tensor) -> Tensor:
-        r"""Values at points that do not interact.
+    def score(self, X: Tensor) -> Tensor:
+        r"""Values at points that do not interact, wherever pending points are.
 
         Args:
-            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with that of the
-                model.
+            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with the batch shape
+                of the model.
 
         Returns:
             `batch_shape x m` values.
         """
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The scores of points, less a penalty next to pending ones.
+
+        Args:
+            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with the batch shape
+                of the model.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        score = self.score(X)
+        if self._spacing is None:
+            return score
+        height = self._spacing.height() if self._height is None else self._height
+        keep_unregistered(self, "_height", height)
+        return score - self._spacing.penalty(as_points(X, self.model), height)
 
     def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at points that do not interact, and the gradient of each in its own point.
@@ -103,6 +128,25 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         super().set_X_pending(pending)
         none = pending is None or pending.shape[-2] == 0
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
+        self.keep_apart(self.X_pending)
+
+    def keep_apart(self, X: Tensor | None, min_distance: float | None = None) -> None:
+        r"""Keep the next point at a minimum distance from others, on which nothing is conditioned.
+
+        Args:
+            X: The points, `batch_shape x p x d`; None for no distance from any.
+            min_distance: In diagonals of the unit cube. Default: `self.min_distance`.
+        """
+        distance = self.min_distance if min_distance is None else min_distance
+        spacing = None
+        if X is not None and X.shape[-2] > 0 and distance > 0:
+            spacing = Spacing.of(self.model, self.score, self._decisions(X), distance)
+        keep_unregistered(self, "_spacing", spacing)
+        keep_unregistered(self, "_height", None)
+
+    def _decisions(self, X: Tensor) -> Tensor:
+        r"""The columns of pending points that are searched."""
+        return X
 
     def _follow_the_state(self) -> None:
         r"""Rebuild everything derived from the state, after `load_state_dict`."""

@@ -116,6 +116,9 @@ class RiskLookahead(PointwiseAcquisitionFunction):
             model, self.environment, self.risk_measure, self.X_compared, self.num_samples
         )
 
+    def _decisions(self, X: Tensor) -> Tensor:
+        return X[..., : self.X_compared.shape[-1]]
+
     def _readings(self, X: Tensor) -> Tensor:
         r"""Pending readings as inputs of the model, with their own w if they have it."""
         if X.shape[-1] != self.X_compared.shape[-1]:
@@ -130,7 +133,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
                 f"Expected decisions `batch_shape x m x {d_x}`. Got {tuple(X.shape)}."
             )
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""Scores of decisions, `batch_shape x m`, from `batch_shape x m x d_x`."""
         X = as_points(X, self.model)
         self.check_points(X)

@@ -148,7 +148,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             model = condition_on_mean(model, inputs)
         return OutcomesOverW.of(Belief(model, self.posterior_transform), self.environment)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
         if self.optimism == "of_values":
             return self._conditioned.in_chunks(X, self._risk_of_upper)

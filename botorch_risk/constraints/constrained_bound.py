@@ -156,7 +156,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         parts = [self.bound, *self.constraint_bounds, *self.upper_bounds]
         return list({id(each): each for each in parts}.values())
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:

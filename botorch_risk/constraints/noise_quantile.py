@@ -113,7 +113,7 @@ class _NoiseBound(PointwiseAcquisitionFunction):
         model: Any = self.model
         return model if X_pending is None else model.condition_on_pending(X_pending)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:

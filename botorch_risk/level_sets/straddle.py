@@ -80,7 +80,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
         self.bound.check_points(X)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""Scores of decisions, `batch_shape x m`, from `batch_shape x m x d_x`."""
         level = per_point(self.threshold, X)
         return (self.bound.upper(X) - level).minimum(level - self.bound.lower(X))
@@ -89,3 +89,4 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         r"""Set pending decisions of the bound."""
         self.bound.set_X_pending(X_pending)
         self.X_pending = self.bound.X_pending
+        self.keep_apart(self.X_pending)

@@ -124,7 +124,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
             model = model.condition_on_pending(X_pending)
         return RankOneGain.of(model, self.risk_aversion, self.num_compared, X_pending)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`.
 
         It uses ten nodes of the log noise, since an optimiser calls it many times, and is

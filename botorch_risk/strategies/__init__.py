@@ -36,6 +36,7 @@ from .pareto_search import HypervolumeImprovement, ObjectiveRisksRecipe, ParetoS
 from .rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us, risk_averse_kg
 from .random_search import RandomPoints, random_search
 from .risk_search import MonteCarloDecision, RiskRecipe, risk_search
+from .running import RepeatedSettingWarning
 from .safe_rahbo import SafeMeanVarianceSearch, SafeStart, safe_rahbo
 from .single_experiment import SingleExperiment
 from .space import Box, Space, initial_design
@@ -74,6 +75,7 @@ __all__ = [
     "RandomPoints",
     "RankedCondition",
     "ReadingOfClasses",
+    "RepeatedSettingWarning",
     "RepeatsRule",
     "RiskRecipe",
     "SafeMeanVarianceSearch",

@@ -131,11 +131,15 @@ class Acquire(Method):
             UnsupportedError: If it takes no pending points and q > 1.
         """
         acquisition, q = self.acquisition(model, view.round), view.batch_size
-        if q > 1 and isinstance(acquisition, AnalyticAcquisitionFunction):
+        has_pending = q > 1 or view.running is not None
+        if has_pending and isinstance(acquisition, AnalyticAcquisitionFunction):
             raise UnsupportedError(
                 "Expected an acquisition function that takes pending points, or a `batch_size` of "
-                f"1. Got {type(acquisition).__name__}, {q=}."
+                f"1 and nothing that runs. Got {type(acquisition).__name__}, {q=}."
             )
+        if view.running is not None:
+            pending = view.space.unit(view.running)
+            acquisition.set_X_pending(pending if self.batched else pending.squeeze(0))
         seeds = view.history.streams("acquisition")
         if self.batched:
             return view.space.maximize(acquisition, seeds, q, self.num_restarts, self.raw_samples)

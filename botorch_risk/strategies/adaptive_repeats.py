@@ -203,6 +203,8 @@ class WorthOfReadings:
         acquisition = LogRiskAverseKnowledgeGradient(
             view.belief, risk_aversion=reporting.weights.risk_aversion, **vars(self)
         )
+        if view.running is not None:
+            acquisition.set_X_pending(view.space.unit(view.running[..., :-1]))
         streams = view.history.streams("acquisition")
         X = view.space.maximize(
             acquisition, streams, 1, reporting.num_restarts, reporting.raw_samples

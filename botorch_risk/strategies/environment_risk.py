@@ -13,6 +13,7 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
@@ -51,6 +52,8 @@ _NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
 # The probability, by samples, of a better evaluated decision at which a fit is overruled; how many
 # decisions are compared, those with the best risk of the mean, by how many joint samples.
 _DOUBT, _NUM_ALTERNATIVES, _NUM_RISKS_COMPARED = 0.8, 4, 64
+# From pending decisions, in diagonals of the box; if w is observed, an acquisition's own distance.
+DISTANCE_IF_W_IS_CHOSEN = 0.1
 _NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 
 
@@ -220,11 +223,11 @@ class EnvironmentRisk(Method):
         return build(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:
-        r"""Rows chosen in sequence, each with the earlier ones pending."""
-        chosen: list[Tensor] = []
+        r"""Rows chosen in sequence, each with the earlier ones pending, and those that run."""
+        pending, chosen = view.running, []
         for pick in range(view.batch_size):
-            pending = torch.cat(chosen, dim=-2) if chosen else None
             chosen.append(self.choose(Turn(self, view, pick, pending)))
+            pending = torch.cat([chosen[-1]] if pending is None else [pending, chosen[-1]], dim=-2)
         return torch.cat(chosen, dim=-2)
 
     def record(self, view: View, rows: Tensor) -> Tensor | None:
@@ -342,7 +345,7 @@ class Turn:
         method: Whose choice it is.
         view: What is known.
         pick: Its number within the batch, from 0.
-        pending: The rows chosen before it, `R x pick x d`; None for the first.
+        pending: The rows that run, then the rows chosen before it, `R x p x d`; None without any.
     """
 
     method: EnvironmentRisk
@@ -386,9 +389,24 @@ class Turn:
         if self.pending is None:
             return self.view.belief
         decisions = None if self.space.w_is_chosen else self.pending
-        return self.method.recipe(
+        bound = self.method.recipe(
             self.model, self.environment, time_of(self.view), X_pending=decisions
         )
+        return self.keep_apart(bound)
+
+    @property
+    def pending_decisions(self) -> Tensor | None:
+        r"""The decisions of pending rows, `R x p x d_x`; None without any."""
+        return None if self.pending is None else self.pending[..., : self.space.bounds.shape[-1]]
+
+    def keep_apart(self, acquisition: Any) -> Any:
+        r"""An acquisition function of decisions at a distance from pending ones, if w is chosen.
+
+        Otherwise its own pending decisions do so.
+        """
+        if self.space.w_is_chosen and isinstance(acquisition, PointwiseAcquisitionFunction):
+            acquisition.keep_apart(self.pending_decisions, DISTANCE_IF_W_IS_CHOSEN)
+        return acquisition
 
     def maximize(self, bound: PointwiseAcquisition) -> Tensor:
         r"""The decision with the largest value, `R x 1 x d_x`."""
@@ -396,8 +414,9 @@ class Turn:
             listed = self.space.box.domain
             with torch.no_grad():
                 values = bound.evaluate(listed.expand(len(self.view.seeds), -1, -1))
-            return listed[values.argmax(dim=-1)].unsqueeze(-2)
-        return optimize_acqf_replicates(
+            best = self.space.box.spared(values, self.pending_decisions).argmax(dim=-1)
+            return listed[best].unsqueeze(-2)
+        X = optimize_acqf_replicates(
             bound,
             self.space.bounds,
             seeds=self.streams("acquisition"),
@@ -407,6 +426,7 @@ class Turn:
             cat_dims=self.space.box.cat_dims,
             **self.space.box.constraints,
         )[0]
+        return self.space.box.spared(bound, X, self.pending_decisions)
 
 
 def environment_of_round(view: View) -> Any:

@@ -196,13 +196,19 @@ class EnvironmentSpace:
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""Pairs; perturbed decisions, in the order of asking, are completed with the decisions."""
         if self.perturbs:
-            rows = asked()
-            decisions = rows[:, : X.shape[1], : self.bounds.shape[-1]]
-            if X.shape != decisions.shape:
+            rows, d_x = asked(), self.bounds.shape[-1]
+            if X.shape != rows[:, : X.shape[1], :d_x].shape:
                 raise BotorchTensorDimensionError(
                     f"Expected perturbed decisions of {tuple(rows.shape[:-1])} rows at most, as "
                     f"asked, of {self.bounds.shape[-1]} columns. Got {tuple(X.shape)}."
                 )
+            row = torch.arange(X.shape[1], device=X.device).expand(X.shape[:-1])
+            if self.w_is_chosen:  # of the row that it equals, if there is one
+                equal = (X.unsqueeze(-2) == rows[..., d_x:].unsqueeze(-3)).all(dim=-1)
+                first = equal.to(torch.uint8).argmax(dim=-1)
+                is_unknown = ~equal.gather(-1, row.unsqueeze(-1)).squeeze(-1)
+                row = first.where(is_unknown & equal.any(dim=-1), row)
+            decisions = rows[..., :d_x].gather(-2, row.unsqueeze(-1).expand(X.shape))
             X = torch.cat([decisions.masked_fill(X.isnan(), torch.nan), X], dim=-1)
         check_columns(X, self.num_columns)
         X = self.box.checked(X)

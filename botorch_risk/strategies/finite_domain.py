@@ -129,6 +129,19 @@ class FiniteDomain:
         X = self.domain[(draws * len(self.domain)).long().clamp_max(len(self.domain) - 1)]
         return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
 
+    def spared(self, values: Tensor, pending: Tensor | None) -> Tensor:
+        r"""Values of the points without those of pending points, unless all are pending.
+
+        Args:
+            values: `R x |D|`.
+            pending: `R x p x d`, or None.
+        """
+        if pending is None:
+            return values
+        is_pending = (self.domain.unsqueeze(-2) == pending.unsqueeze(-3)).all(dim=-1).any(dim=-1)
+        is_left = ~is_pending & values.isfinite()
+        return values.masked_fill(is_pending & is_left.any(dim=-1, keepdim=True), -torch.inf)
+
     def checked(self, X: Tensor) -> Tensor:
         r"""Rows whose first columns lie within the smallest box round the domain.
 

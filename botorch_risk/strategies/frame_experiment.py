@@ -3,6 +3,7 @@ r"""One laboratory experiment with readings in a DataFrame."""
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -111,7 +112,6 @@ class FrameExperiment:
         self._rows: dict[str, list[Any]] = {name: [] for name in self._layout.names}
         self._joined: list[int] = []  # the row of the history of each row; -1 for none
         self._far: set[tuple[str, int]] = set()  # outcomes and rows of which a warning told
-        self._asked: int | None = None  # how many settings of this round
 
     @property
     def strategy(self) -> Strategy:
@@ -133,23 +133,124 @@ class FrameExperiment:
                 lacks[row] = ", ".join(names)
         return self._pandas.Series(lacks, name="missing", dtype=object)
 
-    def ask(self, batch_size: int | None = None) -> Any:
+    @property
+    def running(self) -> Any:
+        r"""The settings that `ask` gave and that are not told yet, one per row.
+
+        A setting runs until `tell` has it, or one near it that somebody rounded, or `cancel`.
+        """
+        return self._frame(self._single.running)
+
+    def ask(self, batch_size: int | None = None, pending: Any = None) -> Any:
         r"""The next settings to measure, one per row; with the contexts, if they are chosen.
 
-        Asking again before the next `tell` gives the same settings. Settings may repeat, see
-        `Strategy.ask`.
+        Asking again before the next `tell` gives the same settings. Those of earlier rounds that
+        still run (`running`) are not given again, nor are settings next to them.
 
         Args:
-            batch_size: The number of points; during the initial design, at most the rest of it.
-                Default: the rest of the initial design, and later the strategy's batch size.
+            batch_size: The number of points; during the initial design, at most those of its points
+                that do not run, or further ones once all run. Default: the rest of the initial
+                design, and later the strategy's batch size.
+            pending: A DataFrame of settings that somebody else has started, with the columns that
+                `ask` gives. They run from now on.
 
         Raises:
+            InputDataError: If a pending setting is invalid.
             ValueError: If `batch_size` is below 1.
         """
-        size = self._asked if batch_size is None else batch_size
-        asked = self._single.ask(size)
-        self._asked = size
-        return self._frame(asked)
+        started = None if pending is None else self._settings(pending)
+        return self._frame(self._single.ask(batch_size, started))
+
+    def cancel(self, frame: Any) -> None:
+        r"""Give up settings that run, as if `ask` had not given them.
+
+        Args:
+            frame: Rows of `running`, or a DataFrame with the same columns.
+
+        Raises:
+            ValueError: If a setting does not run.
+        """
+        self._single.cancel(self._settings(frame))
+
+    def correct(self, frame: Any) -> None:
+        r"""Replace readings that were told.
+
+        The experiment goes on as if these had been told.
+
+        Args:
+            frame: A DataFrame of outcomes, whose index has the rows of `data`. Outcomes without a
+                column stay; an empty entry takes a reading back.
+
+        Raises:
+            InputDataError: If a column is no outcome, a reading is not a number, or a row is not in
+                `data`.
+        """
+        names = list(self._layout.signs)
+        if unknown := [name for name in frame.columns if name not in names]:
+            raise InputDataError(f"Expected columns among the outcomes {names}. Got {unknown}.")
+        rows = {name: list(values) for name, values in self._rows.items()}
+        positions = self._positions(frame.index)
+        for name in frame.columns:
+            for row, value in zip(positions, told_values(frame, name), strict=True):
+                rows[name][row] = value
+        self._tell_again(rows, self._joined)
+
+    def withdraw(self, rows: Any) -> None:
+        r"""Remove rows that were told.
+
+        The experiment goes on as if they had never been told; the others are numbered again.
+
+        Args:
+            rows: Rows of `data`, by their numbers.
+
+        Raises:
+            InputDataError: If a row is not in `data`.
+        """
+        gone = set(self._positions(rows))
+        kept = [row for row in range(len(self._joined)) if row not in gone]
+        table = {name: [values[row] for row in kept] for name, values in self._rows.items()}
+        self._tell_again(table, [self._joined[row] for row in kept])
+
+    def _positions(self, rows: Any) -> list[int]:
+        index = [int(row) if isinstance(row, Integral) else row for row in rows]
+        for row in index:
+            if row not in range(len(self._joined)) or index.count(row) > 1:
+                raise InputDataError(
+                    f"Expected rows of `data`, below {len(self._joined)}, each once. Got {row!r}."
+                )
+        return index
+
+    def _tell_again(self, rows: dict[str, list[Any]], joined: list[int]) -> None:
+        r"""Replace all told rows, of which each joins a row of the history or none, -1."""
+        left = sorted({row for row in joined if row >= 0})
+        position = {row: index for index, row in enumerate(left)} | {-1: -1}
+        renumbered = [position[row] for row in joined]
+        _, Y = self._history_of(rows, renumbered)
+        strategy = self.strategy
+        gone = sorted(set(range(strategy.history.num_rows)) - set(left))
+        before = strategy.state_dict()
+        try:
+            if left:
+                self._single.correct(left, Y[0])
+            if gone:
+                self._single.withdraw(gone)
+        except BaseException:
+            strategy.load_state_dict(before)
+            raise
+        self._rows, self._joined = rows, renumbered
+        self._far = self._far_rows()
+
+    def _settings(self, frame: Any) -> Tensor:
+        r"""Settings in the form of `ask`, as points."""
+        layout = self._layout
+        d = self._single.running.shape[-1]  # with the contexts, if they are chosen
+        columns = layout.columns[:d]
+        check_names(frame, [each.name for each in columns], layout.names)
+        X = layout.points(frame, columns)
+        if X.isnan().any():
+            row = frame.index[int(X.isnan().any(dim=-1).to(torch.uint8).argmax())]
+            raise InputDataError(f"Expected all settings in each row. Got none in row {row!r}.")
+        return X
 
     def tell(self, frame: Any) -> None:
         r"""Record readings, one per row; if they are refused, nothing is changed.
@@ -183,12 +284,9 @@ class FrameExperiment:
                 InputDataWarning,
                 stacklevel=2,
             )
-        if self._asked is not None:
-            self._single.ask(self._asked)  # in a state that was loaded, nothing is asked for
         joined = torch.full((len(X),), -1)
         if is_point.any():
             joined[is_point] = self._single.tell(X[is_point], y[is_point])
-            self._asked = None
         self._joined += joined.tolist()
         for name, values in self._rows.items():
             values += told_values(frame, name)
@@ -310,8 +408,14 @@ class FrameExperiment:
                     for name, values in self._rows.items()
                 },
                 "joined": list(self._joined),
-                "asked": self._asked,
-                "experiment": {**inner, "history": {"recorded": inner["history"]["recorded"]}},
+                "experiment": {
+                    **inner,
+                    "history": {
+                        name: part
+                        for name, part in inner["history"].items()
+                        if name not in ("X", "Y")
+                    },
+                },
             }
         )
 
@@ -322,17 +426,15 @@ class FrameExperiment:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
                 `tell` would refuse; then nothing is changed.
         """
-        names = "columns", "rows", "joined", "asked", "experiment"
+        names = "columns", "rows", "joined", "experiment"
         content = opened(state, *names)
-        columns, rows, joined, asked, inner = (content[name] for name in names)
+        columns, rows, joined, inner = (content[name] for name in names)
         if columns != self._described():
             raise ValueError(
                 "Expected the state of an experiment with the columns "
                 f"{self._described()}. Got {columns}."
             )
         self._check_rows(rows, joined)
-        if asked is not None and (type(asked) is not int or asked < 1):
-            raise ValueError(f"Expected 'asked' to be a number of settings. Got {asked!r}.")
         try:
             X, Y = self._history_of(rows, joined)
         except InputDataError as error:
@@ -343,7 +445,7 @@ class FrameExperiment:
         history = {**inner["history"], "X": to_json(X), "Y": to_json(Y)}
         self._single.load_state_dict(sealed({**inner, "history": history}))
         self._rows = {name: list(rows[name]) for name in self._layout.names}
-        self._joined, self._asked = list(joined), asked
+        self._joined = list(joined)
         self._far = self._far_rows()
 
     def _warn_of_far_rows(self) -> None:

@@ -25,6 +25,8 @@ class History:
         Y: Their outcomes, `R x n x k x m`; NaN marks a missing repeat.
         rounds: The round of each row, `n`.
         recorded: The method's record of each row, `R x n`; NaN if there is none.
+        running: Rows that were proposed and are not told yet, `R x p x d_asked`, NaN after the last
+            of a replicate.
 
     Example:
         >>> from botorch_risk.strategies import random_search
@@ -43,6 +45,7 @@ class History:
     Y: Tensor
     rounds: Tensor
     recorded: Tensor
+    running: Tensor
 
     @classmethod
     def empty(
@@ -52,8 +55,12 @@ class History:
         num_columns: int,
         like: Tensor,
         num_outcomes: int = 1,
+        num_asked: int | None = None,
     ) -> History:
-        r"""An empty history in the dtype and on the device of a tensor."""
+        r"""An empty history in the dtype and on the device of a tensor.
+
+        `num_asked` is the number of columns of a proposed row, if it differs from `num_columns`.
+        """
         num_replicates = len(seeds)
         return cls(
             tuple(seeds),
@@ -62,6 +69,7 @@ class History:
             like.new_empty(num_replicates, 0, 0, num_outcomes),
             torch.zeros(0, dtype=torch.long),
             like.new_empty(num_replicates, 0),
+            like.new_empty(num_replicates, 0, num_columns if num_asked is None else num_asked),
         )
 
     @property
@@ -75,6 +83,11 @@ class History:
         if self.num_rows < self.num_initial:
             return 0
         return int(self.rounds[-1]) + 1
+
+    @property
+    def num_running(self) -> Tensor:
+        r"""The number of rows of each replicate that still run, `R`."""
+        return self.running.isfinite().all(dim=-1).sum(dim=-1)
 
     @property
     def num_outcomes(self) -> int:
@@ -142,19 +155,46 @@ class History:
         whole[:, index] = readings[..., :num_repeats, :]
         return replace(self, Y=whole)
 
-    def restored(self, rounds: Any, X: Tensor, Y: Tensor, recorded: Tensor) -> History:
+    def with_outcomes(self, rows: Sequence[int], Y: Tensor) -> History:
+        r"""The history with other readings of some rows, `R x len(rows) x k x m`."""
+        num_repeats = max(self.Y.shape[-2], Y.shape[-2])
+        whole = _with_repeats(self.Y, num_repeats).clone()
+        whole[:, list(rows)] = _with_repeats(Y, num_repeats)
+        return replace(self, Y=whole)
+
+    def without_last_repeats(self, before: History) -> History:
+        r"""The history without last repeats that only rows before a change had."""
+        if _num_repeats_of(before.Y) < before.Y.shape[-2]:  # they were told as missing
+            return self
+        return replace(self, Y=self.Y[..., : max(1, _num_repeats_of(self.Y)), :])
+
+    def rows(self, kept: Sequence[int]) -> History:
+        r"""The history of some rows alone."""
+        index = list(kept)
+        return replace(
+            self,
+            X=self.X[:, index],
+            Y=self.Y[:, index],
+            rounds=self.rounds[index],
+            recorded=self.recorded[:, index],
+        )
+
+    def restored(
+        self, rounds: Any, X: Tensor, Y: Tensor, recorded: Tensor, running: Tensor
+    ) -> History:
         r"""A history of the same seeds with the rows of a state, in this one's dtype and device.
 
         Raises:
             ValueError: If rows, outcomes, records and rounds do not fit each other.
         """
-        shapes = {"X": X.shape, "Y": Y.shape, "recorded": recorded.shape}
+        shapes = {"X": X.shape, "Y": Y.shape, "recorded": recorded.shape, "running": running.shape}
         num_replicates, _, num_columns = self.X.shape
         n = X.shape[-2] if X.dim() == 3 else -1
         expected = {
             "X": (num_replicates, n, num_columns),
             "Y": (num_replicates, n, *Y.shape[2:3], self.num_outcomes),
             "recorded": (num_replicates, n),
+            "running": (num_replicates, *running.shape[1:2], self.running.shape[-1]),
         }
         for name, shape in shapes.items():
             if tuple(shape) != expected[name]:
@@ -172,6 +212,7 @@ class History:
             Y=Y.to(self.Y),
             rounds=torch.tensor(rounds, dtype=torch.long),
             recorded=recorded.to(self.recorded),
+            running=running.to(self.running),
         )
 
     def _may_have_rounds(self, rounds: Any, num_rows: int) -> bool:
@@ -191,6 +232,7 @@ class History:
             X=self.X[index],
             Y=self.Y[index],
             recorded=self.recorded[index],
+            running=_without_padding(self.running[index]),
         )
 
     def of_outcome(self, outcome: int) -> History:
@@ -199,14 +241,7 @@ class History:
 
     def before(self, round: int) -> History:
         r"""The history before a round."""
-        kept = self.rounds < round
-        return replace(
-            self,
-            X=self.X[:, kept],
-            Y=self.Y[:, kept],
-            rounds=self.rounds[kept],
-            recorded=self.recorded[:, kept],
-        )
+        return self.rows((self.rounds < round).nonzero().flatten().tolist())
 
     def complete(self) -> tuple[Tensor, Tensor]:
         r"""The rows that have an outcome, `R x n' x d`, and their outcomes `R x n' x k`.
@@ -246,6 +281,21 @@ def rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
     # In their order, by an index: a mask would make the host wait once more.
     index = chosen.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, : counts[0]]
     return rows[torch.arange(len(rows), device=rows.device).unsqueeze(-1), index]
+
+
+def _without_padding(running: Tensor) -> Tensor:
+    r"""Running rows without those that are NaN in every replicate."""
+    return (
+        running[:, : int(running.isfinite().all(dim=-1).sum(dim=-1).max())]
+        if running.numel()
+        else running
+    )
+
+
+def _num_repeats_of(Y: Tensor) -> int:
+    r"""The number of repeats up to the last one that is not missing everywhere."""
+    taken = Y.isfinite().flatten(0, 1).any(dim=0).any(dim=-1).nonzero()
+    return int(taken[-1]) + 1 if len(taken) else 0
 
 
 def _with_repeats(Y: Tensor, num_repeats: int) -> Tensor:

@@ -59,6 +59,7 @@ class LargestKnowledgeGradient:
             num_samples=self.num_samples,
             X_pending=bound.X_pending,
         )
+        turn.keep_apart(gain)
         X = torch.cat([turn.maximize(gain), compared], dim=-2)
         with torch.no_grad():
             best = gain.evaluate(X).argmax(dim=-1)

@@ -73,11 +73,13 @@ class ReadingOfClasses:
         levels = torch.cat([goal.level(mean) for goal in self.goals], dim=-1)  # R x K
         distance = (mean.unsqueeze(-2) - levels.unsqueeze(-1)).abs().amin(dim=-2)
         if self.criterion == "straddle":
-            best = (self._width * deviation - distance).argmax(dim=-1)
+            score = listed.spared(self._width * deviation - distance, turn.pending_decisions)
+            best = score.argmax(dim=-1)
             X = domain[best].unsqueeze(-2)
             return turn.space.row(X, largest_reduction(turn, X)) if turn.space.w_is_chosen else X
         number = min(self.num_compared, len(domain))
-        least_certain = (distance / deviation).topk(number, dim=-1, largest=False).indices
+        certainty = listed.spared(-distance / deviation, turn.pending_decisions)
+        least_certain = certainty.topk(number, dim=-1).indices
         return self._look_ahead(turn, domain[least_certain], levels)
 
     @property
@@ -99,6 +101,7 @@ class ReadingOfClasses:
             w_is_chosen=turn.space.w_is_chosen,
             X_pending=bound.X_pending,
         )
+        turn.keep_apart(score)
         with torch.no_grad():
             best = score.evaluate(compared).argmax(dim=-1)
         X = compared.gather(-2, best[:, None, None].expand(-1, 1, compared.shape[-1]))

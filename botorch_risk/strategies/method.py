@@ -94,7 +94,8 @@ class View:
     r"""The view of a method: replicates that it can treat as one batch.
 
     A method never sees a replicate without any outcome, and unless it groups replicates differently
-    (`Method.group_by`), all of them have the same number of rows with each outcome.
+    (`Method.group_by`), all of them have the same number of rows with each outcome. As many
+    settings run in each of them.
 
     Args:
         space: What a point is.
@@ -145,6 +146,12 @@ class View:
     def decisions(self) -> Tensor:
         r"""The decisions of the rows with an outcome, `R x n x d_x`."""
         return self.X[..., : self.space.bounds.shape[-1]]
+
+    @property
+    def running(self) -> Tensor | None:
+        r"""The rows that still run, `R x p x d_asked`; None if there are none."""
+        running = self.history.running
+        return running if running.shape[-2] else None
 
     @property
     def recorded(self) -> Tensor:
@@ -272,6 +279,11 @@ class Method(ABC):
     @property
     def keeps_fits(self) -> bool:
         r"""Whether the state keeps the ends of a belief's fits as starts of the next ones."""
+        return False
+
+    @property
+    def repeats_settings(self) -> bool:
+        r"""Whether a batch may have a setting twice on purpose, of which no warning tells then."""
         return False
 
     def start(self, space: Space, num_replicates: int) -> State:
@@ -404,6 +416,10 @@ class ReportedMethod(Method):
     @property
     def num_outcomes(self) -> int:
         return self.report.num_outcomes
+
+    @property
+    def repeats_settings(self) -> bool:
+        return self.report.repeats_settings
 
     @property
     def keeps_fits(self) -> bool:

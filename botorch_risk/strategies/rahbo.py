@@ -191,8 +191,13 @@ class MeanVarianceSearch(Method):
 
     def propose(self, view: View) -> Tensor:
         r"""The maximiser of the acquisition function."""
+        acquisition = self.acquisition(view.belief, view.round, self.weights)
+        if view.running is not None:
+            acquisition.set_X_pending(
+                view.space.unit(view.running[..., : view.decisions.shape[-1]])
+            )
         return view.space.maximize(
-            self.acquisition(view.belief, view.round, self.weights),
+            acquisition,
             view.history.streams("acquisition"),
             view.batch_size,
             self.num_restarts,

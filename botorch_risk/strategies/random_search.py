@@ -11,6 +11,7 @@ from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View, rows_at
+from botorch_risk.strategies.running import random_rows
 from botorch_risk.strategies.space import Box, Space, check_space, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -62,8 +63,8 @@ class RandomPoints(Method):
             )
 
     def propose(self, view: View) -> Tensor:
-        r"""Points that are functions of the seed and the round alone."""
-        return view.space.random_points(view.seeds, view.batch_size, "random search", view.round)
+        r"""Points that are functions of the seed and the round, and of what runs."""
+        return random_rows(view, view.batch_size, "random search")
 
     def recommend(self, view: View) -> Tensor:
         r"""The evaluated point with the best observed mean minus weighted variance."""

@@ -178,10 +178,11 @@ class SafeMeanVarianceSearch(Method):
 
     def propose(self, view: View) -> Tensor:
         r"""Points in sequence, each with the earlier ones pending for the objective alone."""
-        space, search, chosen = view.space, self.search, view.decisions[:, :0]
+        space, search = view.space, self.search
+        chosen = view.history.running
         for pick in range(view.batch_size):
             bound = view.belief
-            if pick:
+            if chosen.shape[-2]:
                 bound = self._bound(view, bound.model)
                 bound.bound.set_X_pending(space.unit(chosen))
             seeds = view.history.streams("acquisition", *([pick] if pick else []))
@@ -194,7 +195,7 @@ class SafeMeanVarianceSearch(Method):
             is_safe = bound.feasible(space.unit(best)).unsqueeze(-1)
             best = best.where(is_safe, rows_at(X, row).unsqueeze(-2))
             chosen = torch.cat([chosen, best], dim=-2)
-        return chosen
+        return chosen[:, -view.batch_size :]
 
     def record(self, view: View, rows: Tensor) -> Tensor:
         return self.search.record(self._objective(view), rows)

@@ -1,6 +1,6 @@
 r"""One laboratory experiment with readings in a plain table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,7 +25,7 @@ class SingleExperiment:
     names and labels. `ask` returns `q x d`, and `tell` takes the readings in long form, in any
     order. Equal rows of one `tell` are readings of one point. A row is
 
-    1. of this round, if `ask` proposes its decision now;
+    1. of this round, if its decision runs: `ask` has proposed it, and it is not told yet;
     2. else a further reading, if it equals an earlier row: it joins the readings of that row, as if
        they had come together, and no round passes;
     3. else a new point of this round, such as one that was measured before the first `ask`.
@@ -35,8 +35,9 @@ class SingleExperiment:
     readings are all missing is a failed evaluation; its context still counts.
 
     The initial design ends with `num_initial` points, suggested or not: each new point replaces the
-    nearest remaining point of the design. If the noise is learnt, as in `rahbo`, a point with one
-    reading informs only the mean, and at least one point needs two.
+    nearest remaining point of the design. A table that is told before anything runs ends it by
+    itself if it has more points with readings than columns. If the noise is learnt, as in `rahbo`,
+    a point with one reading informs only the mean, and at least one point needs two.
 
     Args:
         strategy: A strategy of one seed. It remains usable, and its `belief` is the fitted model.
@@ -73,31 +74,31 @@ class SingleExperiment:
                 "decisions, which come in the order of asking: use the strategy itself."
             )
 
-    def ask(self, batch_size: int | None = None) -> Tensor:
+    def ask(self, batch_size: int | None = None, pending: Tensor | None = None) -> Tensor:
         r"""The next points to measure, `q x d` in the units of the bounds.
 
-        Until the initial design is complete, the rest of it. Fewer rows if the method asks for
-        fewer, and no row once it has finished.
+        Fewer rows if the method asks for fewer, and no row once it has finished.
 
         Args:
             batch_size: The maximum number for this round; see `Strategy.ask`.
+            pending: Points that somebody else has started, `p x d`.
 
         Raises:
             ValueError: If `batch_size` is below 1.
         """
-        asked = self.strategy.ask(batch_size)[0]
-        history = self.strategy.history
-        if history.round:
-            return asked[~asked.isnan().any(dim=-1)]
-        space = self.strategy.space
-        design = space.initial(self.strategy.seeds, history.num_initial)[0]
-        lower, upper = space.bounds
-        scale = (upper - lower).where(upper > lower, torch.ones_like(lower))
-        left = list(range(len(design)))
-        for row in history.X[0]:
-            away = (design[left, : len(lower)] - row[: len(lower)]) / scale
-            left.pop(int(away.square().sum(dim=-1).argmin()))
-        return space.shown(design[left[:batch_size]])
+        if pending is not None:
+            pending = as_data(pending, "pending").unsqueeze(0)
+        asked = self.strategy.ask(batch_size, pending)[0]
+        return asked[~asked.isnan().any(dim=-1)]
+
+    @property
+    def running(self) -> Tensor:
+        r"""The points that were proposed and are not told yet, `p x d`; see `Strategy.running`."""
+        return self.strategy.running[0]
+
+    def cancel(self, X: Tensor) -> None:
+        r"""Give up points that run, `p x d`; see `Strategy.cancel`."""
+        self.strategy.cancel(as_data(X, "X").unsqueeze(0))
 
     def tell(self, X: Tensor, y: Tensor) -> Tensor:
         r"""Record readings; if they are refused, nothing is changed.
@@ -124,12 +125,25 @@ class SingleExperiment:
             if not new.all():
                 self.strategy.add_readings(row[~new].tolist(), readings[~new].unsqueeze(0))
             if new.any():
+                is_table = not len(self.running)
                 self.strategy.tell(table[new].unsqueeze(0), readings[new].unsqueeze(0))
+                if is_table:
+                    self._end_design_of_a_table()
         except BaseException:
             self.strategy.load_state_dict(before)
             raise
         row[new] = torch.arange(first, first + int(new.sum()))
         return row[group]
+
+    def correct(self, rows: Sequence[int], Y: Tensor) -> None:
+        r"""Replace all readings of rows of the history, `len(rows) x k`; see `Strategy.correct`."""
+        self.strategy.correct(rows, as_data(Y, "Y").unsqueeze(0))
+
+    def withdraw(self, rows: Sequence[int]) -> None:
+        r"""Remove rows of the history; see `Strategy.withdraw`."""
+        self.strategy.withdraw(rows)
+        if not len(self.running) and self.strategy.history.num_rows:
+            self._end_design_of_a_table()
 
     def recommend(self) -> Tensor:
         r"""Recommend a decision, as if the experiment ended now, `d_x`.
@@ -178,6 +192,13 @@ class SingleExperiment:
             raise InputDataError(f"Expected a finite point for each reading. Got {row}.")
         return space.rows(X.unsqueeze(0), self.ask)[0], readings
 
+    def _end_design_of_a_table(self) -> None:
+        r"""End the initial design if more rows than columns have a reading, and each outcome."""
+        history = self.strategy.history
+        num_rows = int(history.has_outcome.sum())
+        if num_rows > history.X.shape[-1] and bool(history.is_known.all()):
+            self.strategy.end_initial_design()
+
     def _row_of_further_readings(self, table: Tensor) -> Tensor:
         r"""The history row that each row of readings joins, `n`; -1 for none."""
         known = self.strategy.history.X[0]
@@ -185,9 +206,8 @@ class SingleExperiment:
             return torch.full((len(table),), -1)
         equal = _equal(table, known)
         joins = equal.any(dim=-1)
-        if joins.any():
-            asked = self.ask()
-            joins &= ~_equal(table[:, : asked.shape[-1]], asked).any(dim=-1)
+        running = self.running
+        joins &= ~_equal(table[:, : running.shape[-1]], running).any(dim=-1)
         return equal.to(torch.uint8).argmax(dim=-1).where(joins, -1)
 
 

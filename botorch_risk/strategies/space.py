@@ -148,6 +148,7 @@ def check_space(space: Any, method: Any, *needed: str) -> None:
         )
 
 
+_MOST_SETTINGS = 2**12  # that are listed
 # How far outside the bounds a point may be by rounding, in units of their range.
 _ROUNDING = 1e-6
 
@@ -411,6 +412,36 @@ class Box:
             return self._one_hot(X)
         lower, upper = self.bounds
         return (X - lower) / (upper - lower)
+
+    def settings(self) -> Tensor | None:
+        r"""All decisions `n x d`; None if a column is continuous or there are more than 4,096."""
+        values = [self._values(column) for column in self.discrete]
+        if len(values) < self.num_columns or math.prod(map(len, values)) > _MOST_SETTINGS:
+            return None
+        each = [self.bounds.new_tensor(one) for one in values]
+        return torch.cartesian_prod(*each).reshape(-1, self.num_columns)
+
+    def spared(self, acquisition: Any, X: Tensor, pending: Tensor | None) -> Tensor:
+        r"""Decisions `R x 1 x d`, each replaced by the best of all others if it is pending.
+
+        A search may end at a pending decision where there are few others.
+
+        Args:
+            acquisition: What was maximised, of decisions.
+            X: Where, `R x 1 x d`.
+            pending: `R x p x d`, or None.
+        """
+        if pending is None:
+            return X
+        repeated = (pending == X).all(dim=-1).any(dim=-1)
+        if not repeated.any() or (listed := self.settings()) is None:
+            return X
+        with torch.no_grad():
+            values = acquisition.evaluate(listed.expand(len(X), -1, -1))
+        taken = (listed.unsqueeze(-2) == pending.unsqueeze(-3)).all(dim=-1).any(dim=-1)
+        best = values.masked_fill(taken, -torch.inf).argmax(dim=-1)
+        replaced = repeated & ~taken.all(dim=-1)
+        return torch.where(replaced[:, None, None], listed[best].unsqueeze(-2), X)
 
     def maximize(
         self,

@@ -1,11 +1,17 @@
 r"""A sequential strategy: the memory of a loop around one method."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
 import torch
-from botorch.exceptions.errors import BotorchError, BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import (
+    BotorchError,
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts
@@ -14,6 +20,7 @@ from botorch_risk.steady import sent
 from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
 from botorch_risk.strategies.method import (
     Classification,
@@ -24,8 +31,17 @@ from botorch_risk.strategies.method import (
     fits_of,
     with_rows,
 )
+from botorch_risk.strategies.running import (
+    NEAR,
+    joined,
+    left_running,
+    next_of_design,
+    warn_of_repeated_settings,
+)
 from botorch_risk.strategies.space import Space, as_data
 from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
+
+_TENSORS = ("X", "Y", "recorded", "running")  # of a history, in a state
 
 
 @final
@@ -87,14 +103,11 @@ class Strategy:
         check_arguments(Strategy.__init__, locals())
         check_counts(num_initial=num_initial, batch_size=batch_size)
         self._space, self._method, self._batch_size = space, method, batch_size
+        self._proposal: Tensor | None = None  # rows that were proposed since the last round
         self._views: Views | None = None
-        self._commit(
-            History.empty(
-                as_seeds(seeds), num_initial, space.num_columns, space.bounds, method.num_outcomes
-            ),
-            method.start(space, len(as_seeds(seeds))),
-        )
-        self._design = space.initial(self.seeds, num_initial)
+        state = method.start(space, len(as_seeds(seeds)))
+        self._design = space.initial(as_seeds(seeds), num_initial)
+        self._commit(self._nothing(as_seeds(seeds)), state)
 
     @property
     def space(self) -> Space:
@@ -150,23 +163,72 @@ class Strategy:
             )
         return self.views[0][1].belief
 
-    def ask(self, batch_size: int | None = None) -> Tensor:
+    @property
+    def running(self) -> Tensor:
+        r"""The points that were proposed and are not told yet, `R x p x d`.
+
+        In the form of `ask`, NaN after the last of a replicate. A point runs until `tell` has it,
+        or one that is within 0.05 of the diagonal of the box, or `cancel`.
+        """
+        return self.space.shown(self._still_running()).clone()
+
+    def ask(self, batch_size: int | None = None, pending: Tensor | None = None) -> Tensor:
         r"""The next points to evaluate, `R x q x d` in the units of the bounds.
 
-        Asking twice without telling in between gives the same points. Points of a batch may repeat:
-        a method may want more readings of one, and a small finite space has no others.
+        Asking twice without telling in between gives the same points. Points of earlier rounds that
+        are not told yet still run: new ones are chosen as if they had come out as the model
+        expects. An acquisition function of this package keeps its points at a distance from them, a
+        random point differs from them; one of BoTorch's knows them as its pending points. If a
+        setting of whole numbers, labels or a list comes twice, a warning tells.
 
         Args:
-            batch_size: The number q of points for this round; during the initial design, at most
-                the rest of it. Default: the number of the last `ask` in this round, or the rest of
-                the initial design, and later the strategy's batch size.
+            batch_size: The number q of points for this round. During the initial design, its points
+                that do not run yet, and further ones once all of them run. Default: the number of
+                the last `ask` in this round; then the rest of the initial design, those that run
+                included, and later the strategy's batch size.
+            pending: Points that somebody else has started, `R x p x d`, NaN for none. They run from
+                now on.
+
+        Warns:
+            RepeatedSettingWarning: If a setting comes twice, or runs already.
 
         Raises:
+            BotorchTensorDimensionError: If `pending` has another shape.
+            InputDataError: If a pending point is outside the space.
+            UnsupportedError: If there are pending points and the space perturbs them.
             ValueError: If `batch_size` is below 1.
         """
         if batch_size is not None:
             check_counts(batch_size=batch_size)
+        if pending is not None:
+            rows = self._as_asked(pending)
+            self._run(joined(self._history.running, rows))
         return self.space.shown(self._asked(batch_size)).clone()
+
+    def cancel(self, X: Tensor) -> None:
+        r"""Give up points that run, as if they had not been proposed; `ask` chooses again.
+
+        Args:
+            X: The points, `R x p x d` as in `running`; NaN for none.
+
+        Raises:
+            BotorchTensorDimensionError: If it has another shape.
+            ValueError: If a point does not run.
+        """
+        X = as_data(X, "X").to(self.space.bounds)
+        running = self._still_running()
+        shown = self.space.shown(running)
+        if X.dim() != 3 or X.shape[::2] != shown.shape[::2]:
+            raise BotorchTensorDimensionError(
+                f"Expected `X` of shape `{shown.shape[0]} x p x {shown.shape[2]}`. "
+                f"Got {tuple(X.shape)}."
+            )
+        equal = (shown.unsqueeze(-2) == X.unsqueeze(-3)).all(dim=-1)  # R x p x len(X)
+        unknown = X.isfinite().all(dim=-1) & ~equal.any(dim=-2)
+        if unknown.any():
+            raise ValueError(f"Expected points that run. Got {X[unknown][0].tolist()}.")
+        cancelled = equal.any(dim=-1, keepdim=True)
+        self._run(joined(running[:, :0], running.masked_fill(cancelled, torch.nan)))
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
         r"""Record outcomes; if they are refused, nothing is changed.
@@ -183,7 +245,12 @@ class Strategy:
                 comes without its point.
         """
         X, Y = self._checked(X, Y)
-        history = self._history.append(self.space.rows(X, self._asked), Y)
+        rows = self.space.rows(X, self._asked_so_far)
+        running = self._left_running(rows)
+        self._append(rows, Y, running)
+
+    def _append(self, rows: Tensor, Y: Tensor, running: Tensor) -> None:
+        history = replace(self._history.append(rows, Y), running=running)
         self.method.check(history)
         try:
             history, state, views = self._after(history)
@@ -191,6 +258,84 @@ class Strategy:
             self._views = None  # beliefs may have been used up
             raise
         self._commit(history, state, views)
+
+    def correct(self, rows: Sequence[int], Y: Tensor) -> None:
+        r"""Replace the readings of rows that `tell` has received.
+
+        The state is as if these had been told: all rounds are learnt again.
+
+        Args:
+            rows: Rows of the history, each once.
+            Y: All their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where
+                missing.
+
+        Raises:
+            BotorchTensorDimensionError: If `Y` has another shape.
+            InputDataError: If a value is infinite, or an outcome comes without its point.
+            ValueError: If a row is not in the history or is duplicated.
+        """
+        index = self._known_rows(rows)
+        _, repeats = self._checked(self._history.X[:, index], Y)
+        corrected = self._history.with_outcomes(index, repeats)
+        self._learn_again(corrected.without_last_repeats(self._history))
+
+    def withdraw(self, rows: Sequence[int]) -> None:
+        r"""Remove rows that `tell` has received.
+
+        The state is as if they had never been told: all rounds are learnt again.
+
+        Args:
+            rows: Rows of the history, each once.
+
+        Raises:
+            ValueError: If a row is not in the history or is duplicated.
+        """
+        gone = set(self._known_rows(rows))
+        kept = [row for row in range(self._history.num_rows) if row not in gone]
+        history = self._history.rows(kept).without_last_repeats(self._history)
+        if history.num_initial < self._design.shape[1]:  # a table, which ended the design
+            num_initial = max(1, int((history.rounds == 0).sum()))
+            history = replace(history, num_initial=num_initial)
+        self._learn_again(history)
+
+    def end_initial_design(self) -> None:
+        r"""Choose from now on, with the rows told so far as the initial design.
+
+        Of use for data that were there before; without effect once the design is complete.
+
+        Raises:
+            ValueError: If nothing was told yet.
+        """
+        if self._history.round:
+            return
+        if not self._history.num_rows:
+            raise ValueError("Expected outcomes before the end of the initial design. Got none.")
+        self._learn_again(replace(self._history, num_initial=self._history.num_rows))
+
+    def _known_rows(self, rows: Sequence[int]) -> list[int]:
+        index = list(rows)
+        if len(set(index)) < len(index) or not set(index) <= set(range(self._history.num_rows)):
+            raise ValueError(
+                f"Expected rows below {self._history.num_rows}, each once. Got {index}."
+            )
+        return index
+
+    def _learn_again(self, history: History) -> None:
+        r"""Tell the rows of a history round by round, from the beginning."""
+        before = self.history, self.state, self._views, self._proposal
+        running, rounds = self._still_running(), history.rounds
+        try:
+            empty = replace(self._nothing(self.seeds), num_initial=history.num_initial)
+            self._commit(empty, self.method.start(self.space, len(self.seeds)))
+            for each in rounds.unique().tolist():
+                told = rounds == each
+                self._append(history.X[:, told], history.Y[:, told], running)
+        except BaseException:
+            history, state, views, proposal = before
+            self._commit(history, state, views)
+            self._proposal = proposal
+            raise
+        self._run(running)
 
     def add_readings(self, rows: Sequence[int], Y: Tensor) -> None:
         r"""Record further readings of rows that `tell` has received; no round passes.
@@ -207,15 +352,11 @@ class Strategy:
             InputDataError: If a value is infinite, or an outcome comes without its point.
             ValueError: If a row is not in the history or is duplicated.
         """
-        index = list(rows)
-        if len(set(index)) < len(index) or not set(index) <= set(range(self._history.num_rows)):
-            raise ValueError(
-                f"Expected rows below {self._history.num_rows}, each once. Got {index}."
-            )
+        index = self._known_rows(rows)
         _, repeats = self._checked(self._history.X[:, index], Y)
         history = self._history.with_readings(index, repeats)
         self.method.check(history)
-        self._commit(history, self._state)
+        self._commit(replace(history, running=self._still_running()), self._state)
 
     def recommend(self) -> Tensor:
         r"""Recommend a decision for each replicate, as if the experiment ended now, `R x d_x`.
@@ -271,10 +412,12 @@ class Strategy:
     def state_dict(self) -> dict[str, Any]:
         r"""The state needed to continue, with the arguments of the strategy, as JSON."""
         history = self._history
-        tensors = {"X": history.X, "Y": history.Y, "recorded": history.recorded}
+        asked = history.running[:, :0] if self._proposal is None else self._proposal
+        tensors = {**{name: getattr(history, name) for name in _TENSORS}, "asked": asked}
         return sealed(
             {
                 "arguments": self._arguments(),
+                "num_initial": history.num_initial,
                 "rounds": history.rounds.tolist(),
                 "history": {name: to_json(value) for name, value in tensors.items()},
                 "state": {name: to_json(value) for name, value in self._state.items()},
@@ -288,16 +431,24 @@ class Strategy:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
                 `tell` would refuse; then nothing is changed.
         """
-        content = opened(state, "arguments", "rounds", "history", "state")
+        content = opened(state, "arguments", "num_initial", "rounds", "history", "state")
         found = difference(self._arguments(), content["arguments"])
         if found is not None:
             raise ValueError(f"Expected the state of a strategy that was built alike. {found}")
-        rows = tensors_of(content["history"], ("X", "Y", "recorded"))
-        history = self._history.restored(content["rounds"], **rows)
+        tensors = tensors_of(content["history"], (*_TENSORS, "asked"))
+        asked = tensors.pop("asked").to(self._design)
+        history = replace(self._history, num_initial=_count(content["num_initial"]))
+        history = history.restored(content["rounds"], **tensors)
         if history.num_rows:
             self._check_rows(history)
+        if asked.dim() != 3 or asked.shape[::2] != self._design.shape[::2]:
+            raise ValueError(
+                f"Expected 'asked' of shape `{len(self.seeds)} x q x {self._design.shape[-1]}`. "
+                f"Got {tuple(asked.shape)}."
+            )
         start = self.method.start(self.space, len(self.seeds))
         self._commit(history, state_like(content["state"], start, len(self.seeds)))
+        self._proposal = asked if asked.shape[1] else None
 
     def _check_rows(self, history: History) -> None:
         r"""Raise a `ValueError` unless `tell` could have been told the rows of a history."""
@@ -314,15 +465,20 @@ class Strategy:
     def _arguments(self) -> dict[str, Any]:
         return {
             "seeds": self.seeds,
-            "num_initial": self._history.num_initial,
+            "num_initial": self._design.shape[1],
             "batch_size": self.batch_size,
             "space": describe(self.space),
             "method": describe(self.method),
         }
 
+    def _nothing(self, seeds: Sequence[int]) -> History:
+        columns, num_initial = self.space.num_columns, self._design.shape[1]
+        like, m = self.space.bounds, self.method.num_outcomes
+        return History.empty(seeds, num_initial, columns, like, m, self._design.shape[-1])
+
     def _commit(self, history: History, state: State, views: Views | None = None) -> None:
         self._history, self._state, self._views = history, state, views
-        self._proposal: Tensor | None = None
+        self._proposal = None
 
     def _after(self, history: History) -> tuple[History, State, Views | None]:
         r"""The history with the method's records of its last rows, and the new state."""
@@ -343,12 +499,80 @@ class Strategy:
 
     def _asked(self, q: int | None = None) -> Tensor:
         r"""The next rows in the form of the space, before `shown`."""
-        if not self._history.round:
-            return self._design[:, self._history.num_rows :][:, :q]
         known = self._proposal
         if known is None or q not in (None, known.shape[1]):
-            self._proposal = known = self._proposed(self.batch_size if q is None else q)
+            if self._history.round:
+                known = self._proposed(self.batch_size if q is None else q)
+                if not self.method.repeats_settings:
+                    warn_of_repeated_settings(known, self._history.running, self.seeds)
+            else:
+                known = self._of_design(q)
+            self._proposal = known
         return known
+
+    def _of_design(self, q: int | None) -> Tensor:
+        r"""Rows of the initial design; once all of them run, further points of its sequence."""
+        history, size = self._history, self._design.shape[1]
+        told = _where_missing(history.X, self._design)
+        rows = next_of_design(self._design, told, history.running, self.space, q)
+        if rows.shape[1]:
+            return rows
+        number = size + history.running.shape[1] + (q or self.batch_size)
+        if isinstance(self.space, FiniteDomain):
+            number = min(number, len(self.space.domain))
+        more = self.space.initial(self.seeds, number)[:, size:]
+        q = q or self.batch_size
+        return next_of_design(more, told[:, :0], history.running, self.space, q)
+
+    def _asked_so_far(self) -> Tensor:
+        r"""The rows of this proposal, then those that ran before it."""
+        return joined(self._asked(), self._history.running)
+
+    def _still_running(self) -> Tensor:
+        r"""All rows that run: those of earlier proposals and of this one."""
+        running = self._history.running
+        return running if self._proposal is None else joined(running, self._proposal)
+
+    def _left_running(self, rows: Tensor) -> Tensor:
+        r"""The rows that run when some are told, `R x q x d`."""
+        asked, running = self._proposal, self._still_running()
+        if not running.shape[1]:
+            return running
+        if asked is not None and asked.shape[1] == rows.shape[1]:
+            rows = _where_missing(rows, asked)
+        near = NEAR if self._history.round else math.inf
+        return left_running(running, rows, self.space, near)
+
+    def _run(self, running: Tensor) -> None:
+        r"""Let these rows run, with the beliefs as they are; `ask` chooses again."""
+        counts = running.isfinite().all(dim=-1).sum(dim=-1)
+        history, views = replace(self._history, running=running), self._views
+        if views is not None and (counts == counts[0]).all():
+            views = _renewed(views, history, self._state)
+        else:  # other replicates may be one batch
+            views = None
+        self._commit(history, self._state, views)
+
+    def _as_asked(self, X: Tensor) -> Tensor:
+        r"""Rows `R x p x d_asked` of a user's pending points."""
+        space, width = self.space, self._design.shape[-1]
+        if isinstance(space, EnvironmentSpace) and space.perturbs:
+            raise UnsupportedError(
+                "Expected no pending points of a space that perturbs them: they do not show their "
+                "decision. Got some."
+            )
+        X = as_data(X, "pending").to(space.bounds)
+        if X.dim() != 3 or len(X) != len(self.seeds) or X.shape[-1] != width:
+            raise BotorchTensorDimensionError(
+                f"Expected `pending` of shape `{len(self.seeds)} x p x {width}`. "
+                f"Got {tuple(X.shape)}."
+            )
+        if not X.shape[1]:
+            return X
+        known: Any = space
+        if width < space.num_columns:  # without contexts, which are noted later
+            return known.box.checked(X)
+        return known.rows(X, lambda: X)
 
     def _proposed(self, q: int) -> Tensor:
         width = self._design.shape[-1]
@@ -376,9 +600,12 @@ class Strategy:
         known = {tuple(replicates): view for replicates, view in before}
         groups: dict[tuple[int, ...], list[int]] = {}
         is_known = history.is_known.tolist()
-        for replicate, key in enumerate(self.method.group_by(history).tolist()):
+        keys = zip(
+            self.method.group_by(history).tolist(), history.num_running.tolist(), strict=True
+        )
+        for replicate, (key, running) in enumerate(keys):
             if is_known[replicate]:
-                groups.setdefault(tuple(key), []).append(replicate)
+                groups.setdefault((*key, running), []).append(replicate)
         return [
             (replicates, self._view(replicates, history, state, known.get(tuple(replicates))))
             for replicates in groups.values()
@@ -463,3 +690,19 @@ def _renewed(views: Views, history: History, state: State) -> Views:
 def _part(state: State, replicates: list[int]) -> State:
     r"""The state of some replicates."""
     return {name: value[replicates] for name, value in state.items()}
+
+
+def _where_missing(rows: Tensor, asked: Tensor) -> Tensor:
+    r"""Told rows, and what was proposed in their places where a replicate took no part."""
+    columns = min(asked.shape[-1], rows.shape[-1])
+    missing = rows.isnan().any(dim=-1, keepdim=True)
+    known = asked[:, : rows.shape[-2], :columns]
+    short = rows.shape[-2] - known.shape[-2]
+    known = torch.cat([known, known.new_full((len(known), short, columns), torch.nan)], dim=-2)
+    return torch.where(missing, known, rows[..., :columns])
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"Expected 'num_initial' of at least 1. Got {value!r}.")
+    return value

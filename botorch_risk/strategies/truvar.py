@@ -139,7 +139,7 @@ class SampleDomain(Method):
         num_samples: Samples of the hyperparameters for predictions and for the probabilities of
             classes, given all data: those of `scaled_gp`, or of `model` if one is given. Choices
             and the sets of the paper come from the fit. 0 for the fitted hyperparameters, whose
-            95 % intervals contained .53 to .95 of f in development (`docs/coverage.md`). Without
+            95 % intervals contained .53 to .94 of f in development (`docs/coverage.md`). Without
             effect if hyperparameters are known, or for an estimator of another kind.
 
     Raises:
@@ -242,6 +242,11 @@ class SampleDomain(Method):
         model: Any = make(points.expand(S, *points.shape), Y, variance)
         sample_for_intervals(model, view.history.streams("hyperparameters"))
         return model
+
+    @property
+    def repeats_settings(self) -> bool:
+        r"""A second reading of a point is a choice of the paper's: one point may be left."""
+        return True
 
     def propose(self, view: View) -> Tensor:
         return self.sampler.choose(view, self.terms)
@@ -437,6 +442,7 @@ class TruncateVariance(Sampler):
             candidates=self._candidates(posterior, state),
             weights=self.weights,
             anticipate=self.anticipate,
+            X_pending=view.running,
         )
         if not self.anywhere:
             return acquisition.select(view.batch_size).X
@@ -444,11 +450,12 @@ class TruncateVariance(Sampler):
 
     def _candidates(self, posterior: DomainPosterior, state: TruncatedVarianceState) -> Any:
         r"""The points that may be sampled: by a name, or a mask `R x |D|`."""
-        if self.prefilter is None:
-            return self.candidates
-        within = None if self.candidates == "domain" else state.unclassified
-        count = min(self.prefilter, posterior.domain.shape[-2])
-        return top_candidates(posterior, count, beta=state.beta, within=within)
+        found: Any = self.candidates
+        if self.prefilter is not None:
+            within = None if self.candidates == "domain" else state.unclassified
+            count = min(self.prefilter, posterior.domain.shape[-2])
+            found = top_candidates(posterior, count, beta=state.beta, within=within)
+        return found
 
     def _anywhere(self, view: View, acquisition: TruncatedVarianceReduction) -> Tensor:
         r"""Rows `R x q x d` of the box, each given the ones before it; NaN without a gain."""
@@ -458,7 +465,7 @@ class TruncateVariance(Sampler):
             view.history.streams("acquisition", pick) for pick in range(view.batch_size)
         ):
             if pick:
-                pending = torch.cat(picks, dim=-2)
+                pending = torch.cat([view.history.running, *picks], dim=-2)
                 acquisition.set_X_pending(pending.where(pending.isfinite(), view.space.domain[0]))
             on_domain = acquisition.evaluate_domain()
             X, value = maximize_between(acquisition, on_domain, view.space, seeds)

@@ -17,6 +17,7 @@ from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import FIT, Classification, Method, State, View
 from botorch_risk.strategies.prediction import Interval, Prediction
+from botorch_risk.strategies.running import random_rows
 from botorch_risk.strategies.space import Box, Space, check_space, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -108,7 +109,7 @@ class RandomOrAcquire(Method):
 
     def propose(self, view: View) -> Tensor:
         r"""Random points, and the inner method's points for the other replicates."""
-        X = view.space.random_points(view.seeds, view.batch_size, "random point", view.round)
+        X = random_rows(view, view.batch_size, "random point")
         replicates, inner = view.belief
         if inner is not None:
             X[replicates] = self.inner.propose(inner.of_batch_size(view.batch_size))

@@ -9,6 +9,7 @@ from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
 from botorch_risk.acquisition import (
@@ -42,7 +43,7 @@ def test_replicates_are_mapped_with_their_points() -> None:
 class Height(PointwiseAcquisitionFunction):
     r"""The sum of the coordinates, once for each replicate."""
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         return X.sum(dim=-1)
 
 
@@ -159,3 +160,32 @@ def test_missing_pending_points_are_refused_and_the_old_ones_stay(case: Acquisit
     with pytest.raises(InputDataError, match=r"finite `X_pending`. Got \[nan.* at \(1,\)"):
         acqf.set_X_pending(holed)
     torch.testing.assert_close(acqf(X[2:].unsqueeze(1)), values, rtol=0, atol=0)
+
+
+def test_a_range_is_not_learnt_from_pending_points_or_candidates() -> None:
+    data = 10 * torch.rand(6, 2, dtype=torch.float64)
+    model = SingleTaskGP(data, data[:, :1], input_transform=Normalize(2))
+    acqf = Height(model)
+    model.train()
+    transform: Any = model.input_transform
+    before = transform.coefficient.clone()
+    acqf.set_X_pending(torch.full((1, 2), 1e3, dtype=torch.float64))
+    acqf(torch.full((1, 1, 2), -1e3, dtype=torch.float64))
+    assert torch.equal(transform.coefficient, before)
+
+
+@pytest.mark.filterwarnings("ignore:Data .* is not contained to the unit cube")
+@pytest.mark.parametrize("transform", [None, "normalize"])
+def test_the_score_falls_within_a_distance_in_the_range_of_the_inputs(transform: Any) -> None:
+    data = torch.tensor([[0.0, 0.0], [100.0, 4.0], [30.0, 1.0]], dtype=torch.float64)
+    options = {} if transform is None else {"input_transform": Normalize(2)}
+    acqf = Height(SingleTaskGP(data, data[:, :1], **options))
+    pending = torch.tensor([[50.0, 2.0]], dtype=torch.float64)
+    acqf.set_X_pending(pending)
+    away = torch.tensor([0.0, 0.5, 0.999, 1.001], dtype=torch.float64) * 0.05 * 2**0.5
+    X = pending + torch.stack([100 * away, torch.zeros(4).double()], dim=-1)
+    least, most = acqf.score(data).amin(), acqf.score(data).amax()
+    expected = acqf.score(X) - 3 * (most - least) * torch.tensor([1.0, 0.5, 1e-3, 0.0]).double()
+    torch.testing.assert_close(acqf.evaluate(X), expected)
+    acqf.keep_apart(None)
+    assert torch.equal(acqf.evaluate(X), acqf.score(X))

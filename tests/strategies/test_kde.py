@@ -117,9 +117,10 @@ def test_the_kernel_matrix_of_the_grid_is_made_once() -> None:
     strategy.ask()
     made = len(calls)
     play(strategy, 1, first=3)
+    state = strategy.state_dict()
     strategy.ask()
     assert len(calls) == made
-    resumed.load_state_dict(strategy.state_dict())
+    resumed.load_state_dict(state)
     assert torch.equal(resumed.ask(), strategy.ask())
     assert len(calls) > made
 

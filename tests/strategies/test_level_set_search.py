@@ -258,6 +258,8 @@ def test_it_reads_what_is_expected_to_classify_most_of_the_least_certain(
             w_is_chosen=w_is_chosen,
             X_pending=asked[:, :pick] if pick else None,
         )
+        if w_is_chosen and pick:
+            score.keep_apart(asked[:, :pick, :1], 0.1)
         best = score.evaluate(compared).argmax()
         rows = score.best_value(compared) if w_is_chosen else compared
         assert torch.equal(rows[:, best], asked[:, pick])

@@ -134,8 +134,8 @@ def test_an_objective_may_be_missing_where_the_other_was_observed(outcome: int) 
 def test_a_refused_tell_changes_nothing() -> None:
     strategy = build()
     play(strategy, 1, problem=OBJECTIVES)
-    before, sets = strategy.state_dict(), recommended(strategy)
     X = torch.cat([strategy.ask(), torch.full((2, 1, 1), 0.5).double()], dim=-1)
+    before, sets = strategy.state_dict(), recommended(strategy)
     for bad in (torch.zeros(2, 1, 1), torch.zeros(2, 1, 1, 3), torch.full((2, 1, 1, 2), torch.inf)):
         with pytest.raises((BotorchTensorDimensionError, InputDataError), match=r"(`X` to|finite)"):
             strategy.tell(X, bad)

@@ -185,7 +185,10 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("frame", ("rows", "heat", 0), 1e3, r"'heat' from 20 to 80.* Got 1000.0 in row 0"),
     ("frame", ("rows", "heat", 0), lambda old: None, r"rows without a hole"),
     ("frame", ("joined", 0), 7, r"'joined' to number the points"),
-    ("frame", ("asked",), -1, r"'asked' to be a number of settings"),
+    ("frame", ("experiment", "num_initial"), -1, r"'num_initial' of at least 1. Got -1"),
+    ("strategy", ("num_initial",), 1.5, r"'num_initial' of at least 1. Got 1.5"),
+    ("strategy", ("history", "asked"), tensor(lambda t: t[..., :1, 0]), r"'asked' of shape"),
+    ("strategy", ("history", "running"), tensor(lambda t: t[..., :0]), r"'running' of shape"),
     ("frame", ("experiment", "history"), None, r"'experiment' to be a strategy's"),
     ("frame", ("experiment", "rounds"), [0] * 9, r"'rounds' of 4 rows"),
     ("table", ("outcomes", 0, 0), 99, r"from 0 to 11. Got 99"),
@@ -243,7 +246,7 @@ def test_rows_that_are_no_columns_are_named(name: str, value: Any) -> None:
 
 def test_readings_are_stored_once() -> None:
     state = frame().state_dict()
-    assert state["experiment"]["history"].keys() == {"recorded"}
+    assert state["experiment"]["history"].keys() == {"recorded", "running", "asked"}
     assert json.dumps(state).count("3.2") == 1
 
 

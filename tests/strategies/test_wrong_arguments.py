@@ -78,6 +78,7 @@ BUILT = {
     for name, value in public_objects().items()
     if name.startswith("strategies.") and name not in MADE_BY_STRATEGIES
     if not inspect.isabstract(value) and not getattr(value, "_is_protocol", False)
+    if not (isinstance(value, type) and issubclass(value, Warning))
 }
 
 

@@ -57,6 +57,17 @@ def mean_and_half_widths(values: Tensor) -> str:
     return f"{values.mean():.2f} ± {halves[0]:.2f}, {halves[1]:.2f}"
 
 
+def share_and_half_widths(part: Tensor, whole: Tensor, digits: int = 2) -> str:
+    r"""The ratio of two sums over `rows x seeds`, with 95 % half-widths over seeds and over rows.
+
+    They are of a linear approximation of the ratio, so that a seed without any may count.
+    """
+    ratio = part.sum() / whole.sum()
+    excess = part - ratio * whole
+    halves = [half_width(excess.sum(dim=d) / whole.sum(dim=d).mean()) for d in (0, 1)]
+    return " ± ".join([f"{ratio:.{digits}f}", ", ".join(f"{each:.{digits}f}" for each in halves)])
+
+
 def half_width(values: Tensor) -> float:
     count = len(values)
     if count < 2:

@@ -22,6 +22,12 @@ SHARES = (0.3, 0.1, 0.03)  # epsilon, in median regrets of the first recommendat
 FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the gap: the first remedy
 IN_A_ROW = 2  # looks at which the gap has to be small: the second
 LEVELS = (0.5, 0.8, 0.95, 1 - DELTA / len(LOOKS))
+FILES = {
+    "replay": "Hyperparameters fitted",
+    "known": "Hyperparameters known",
+    "fitted": "Fitted, from the readings of the samples",
+    "sampled": "Samples of the hyperparameters",
+}
 
 
 def first_stop(gap: Tensor, epsilon: Tensor, in_a_row: int = 1) -> Tensor:
@@ -101,7 +107,7 @@ def calibrated(rows: list[dict[str, Any]], share: float) -> float:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    for name, title in (("replay", "Hyperparameters learnt"), ("known", "Hyperparameters known")):
+    for name, title in FILES.items():
         rows = read(Path(__file__).with_name(f"{name}.jsonl.gz"))
         print(f"### {title}\n\n{coverage(rows)}\n{summary(rows)}\n")
 

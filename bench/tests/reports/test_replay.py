@@ -50,6 +50,10 @@ class Wavering(Method):
     def __init__(self, inner: Method) -> None:
         self.inner = inner
 
+    @property
+    def repeats_settings(self) -> bool:
+        return self.inner.repeats_settings
+
     def start(self, space: Space, num_replicates: int) -> State:
         return self.inner.start(space, num_replicates)
 

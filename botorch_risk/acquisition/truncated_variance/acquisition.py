@@ -81,6 +81,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
     """
 
     _q_twin = "`select(q)` on the domain"
+    min_distance = 0.0  # a point of a list, or a gain per cost whose sign says when to end
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             return self.posterior
         return self.terms.hallucinate(self.posterior, X_pending)
 
-    def evaluate(self, X: Tensor) -> Tensor:
+    def score(self, X: Tensor) -> Tensor:
         r"""Gains per cost at any points, differentiable in them.
 
         Args:

@@ -1,0 +1,138 @@
+r"""Keep a point away from those under evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from botorch_risk.points import coefficients_kept, original_inputs
+
+# How many times as large as the range of the scores the penalty at a pending point is.
+_HEIGHT = 3.0
+# Training points at which the range is computed: the last ones.
+_NUM_REFERENCES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Spacing:
+    r"""A penalty on points that are close to points under evaluation.
+
+        height * max(0, 1 - |z(x) - z(x_p)| / radius),   of the nearest pending point x_p
+
+    The height is three times the range of the scores at the training and the pending points. At a
+    distance of the radius or more the score is unchanged.
+
+    Args:
+        score: Values `batch_shape x m` of points `batch_shape x m x d`.
+        scaled: Maps points `... x m x d` to the unit cube, one column for each label.
+        pending: Pending points in the unit cube, `batch_shape x p x d'`.
+        references: Points whose scores give the height, `batch_shape x n x d`.
+        radius: The minimum distance in the unit cube.
+    """
+
+    score: Callable[[Tensor], Tensor]
+    scaled: Callable[[Tensor], Tensor]
+    pending: Tensor
+    references: Tensor
+    radius: float
+
+    @classmethod
+    def of(
+        cls, model: Model, score: Callable[[Tensor], Tensor], X_pending: Tensor, distance: float
+    ) -> Spacing | None:
+        r"""The spacing of an acquisition function; None if its model has no training inputs.
+
+        Args:
+            model: Of the points, or of the points with values of W in further columns.
+            score: The acquisition function.
+            X_pending: `batch_shape x p x d`.
+            distance: The minimum distance, in units of the diagonal of the unit cube.
+        """
+        scaled = UnitCube.of(model, X_pending.shape[-1])
+        if scaled is None:
+            return None
+        d = X_pending.shape[-1]
+        known = scaled.known[..., -_NUM_REFERENCES:, :d].to(X_pending)
+        shape = torch.broadcast_shapes(known.shape[:-2], X_pending.shape[:-2])
+        both = [each.expand(*shape, *each.shape[-2:]) for each in (known, X_pending)]
+        references = torch.cat(both, dim=-2).detach()
+        pending = scaled(X_pending).detach()
+        return cls(score, scaled, pending, references, distance * d**0.5)
+
+    def height(self) -> Tensor:
+        r"""The penalty at a pending point, `batch_shape`."""
+        with torch.no_grad():
+            scores = self.score(self.references)
+        is_known = scores.isfinite()
+        most = scores.masked_fill(~is_known, -torch.inf).amax(dim=-1)
+        least = scores.masked_fill(~is_known, torch.inf).amin(dim=-1)
+        spread = (most - least).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        return _HEIGHT * spread.where(spread > 0, torch.ones_like(spread))
+
+    def penalty(self, X: Tensor, height: Tensor) -> Tensor:
+        r"""What is subtracted from scores, `batch_shape x m`, of points `batch_shape x m x d`."""
+        away = self.scaled(X).unsqueeze(-2) - self.pending.unsqueeze(-3)
+        nearest = away.square().sum(dim=-1).amin(dim=-1)
+        distance = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
+        return height.unsqueeze(-1) * (1 - distance / self.radius).clamp_min(0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCube:
+    r"""Points as a model sees them: scaled, one column for each label.
+
+    Without an input transform, the range of the training inputs becomes the cube, unless they
+    lie in the unit cube as they are.
+
+    Args:
+        known: The training inputs of the model, `batch_shape x n x d'`.
+        model: The model, in whose input transform nothing is learnt from other points.
+        transform: Its input transform.
+        lower: The lower ends of the transformed training inputs, `batch_shape x 1 x d''`.
+        width: Their range.
+    """
+
+    known: Tensor
+    model: Any
+    transform: Any
+    lower: Tensor
+    width: Tensor
+
+    @classmethod
+    def of(cls, model: Model, num_columns: int) -> UnitCube | None:
+        r"""The cube of a model; None if it has no training inputs with so many columns."""
+        first: Any = model.models[0] if isinstance(model, ModelList) else model
+        first = first._modules.get("mean_model", first)  # of a model that learns the noise too
+        if not getattr(first, "train_inputs", None):
+            return None
+        known = original_inputs(first)
+        if getattr(first, "_is_ensemble", False):
+            known = known[0]
+        if known.shape[-1] < num_columns:
+            return None
+        transform = first._modules.get("input_transform")
+        if transform is not None and transform.is_one_to_many:
+            transform = None
+        with coefficients_kept(first):
+            seen = known if transform is None else transform.transform(known)
+        lower, upper = (getattr(seen, end)(dim=-2, keepdim=True) for end in ("amin", "amax"))
+        fits = ((lower >= 0) & (upper <= 1)).all(dim=-1, keepdim=True)
+        lower = lower.where(~fits, torch.zeros_like(lower))
+        width = (upper - lower).where(upper > lower, torch.ones_like(upper))
+        return cls(known, first, transform, lower, width.where(~fits, torch.ones_like(width)))
+
+    def __call__(self, X: Tensor) -> Tensor:
+        r"""Points `batch_shape x m x d` in the unit cube; missing columns of W are alike."""
+        missing = self.known[..., :1, X.shape[-1] :].to(X)
+        if missing.shape[-1]:
+            shape = torch.broadcast_shapes(missing.shape[:-2], X.shape[:-2])
+            parts = [X.expand(*shape, *X.shape[-2:]), missing.expand(*shape, X.shape[-2], -1)]
+            X = torch.cat(parts, dim=-1)
+        with coefficients_kept(self.model):
+            seen = X if self.transform is None else self.transform.transform(X)
+        return (seen - self.lower.to(X)) / self.width.to(X)

@@ -1,0 +1,159 @@
+r"""Which of the settings that were proposed still run."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from botorch_risk.strategies.method import View
+from botorch_risk.strategies.space import Space
+
+# A told decision stands for one that runs up to this distance, in diagonals of the box: somebody
+# may have rounded it.
+NEAR = 0.05
+_NUM_DRAWS = 64  # for rows that repeat others
+
+
+def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR) -> Tensor:
+    r"""The rows that still run after others were told.
+
+    A told row ends the running row that it equals, or else the nearest one within a distance; with
+    the same w if w is chosen. A row of NaN ends nothing.
+
+    Args:
+        running: `R x p x d_asked`, NaN after the last of a replicate.
+        told: Rows of the history, `R x q x d`.
+        space: What a row is.
+        near: The largest distance at which a row stands for another, in diagonals of the box.
+
+    Returns:
+        `R x p' x d_asked`, in the order of `running`.
+    """
+    columns = min(running.shape[-1], told.shape[-1])
+    rows, told = running[..., :columns], told[..., :columns]
+    if rows.shape == told.shape and torch.equal(*(x.nan_to_num(torch.inf) for x in (rows, told))):
+        return running[:, :0]
+    left, pairs = _is_row(running), (rows.unsqueeze(-2), told.unsqueeze(-3))
+    equal = (pairs[0] == pairs[1]).all(dim=-1)  # R x p x q
+    for column in equal.unbind(dim=-1):
+        ended = column & left
+        left = left & ~(ended & (ended.cumsum(dim=-1) == 1))
+    lower, upper = space.bounds
+    d_x, width = len(lower), (upper - lower).where(upper > lower, 1.0)
+    away = ((pairs[0] - pairs[1])[..., :d_x] / width).square().sum(dim=-1).sqrt()
+    may_stand = (away <= near * math.sqrt(d_x)) & ~equal.any(dim=-2, keepdim=True)
+    if near < math.inf and getattr(space, "w_is_chosen", False):
+        may_stand &= (pairs[0] == pairs[1])[..., d_x:].all(dim=-1)
+    for distance, stands in zip(away.unbind(dim=-1), may_stand.unbind(dim=-1), strict=True):
+        distance = distance.masked_fill(~(stands & left), torch.inf)
+        nearest = torch.zeros_like(left).scatter(-1, distance.argmin(dim=-1, keepdim=True), True)
+        left = left & ~(nearest & distance.isfinite())
+    return _chosen(running, left)
+
+
+def joined(first: Tensor, second: Tensor) -> Tensor:
+    r"""The rows of both, `R x p x d`, each once, NaN after the last of a replicate."""
+    rows = torch.cat([first, second], dim=-2)
+    is_new = torch.cat([torch.ones_like(_is_row(first)), ~_is_among(second, first)], dim=-1)
+    return _chosen(rows, _is_row(rows) & is_new)
+
+
+def without(rows: Tensor, others: Tensor) -> Tensor:
+    r"""The rows `R x p x d` that equal none of others `R x q x d`, NaN after the last."""
+    return _chosen(rows, _is_row(rows) & ~_is_among(rows, others))
+
+
+def next_of_design(
+    design: Tensor, told: Tensor, running: Tensor, space: Space, q: int | None
+) -> Tensor:
+    r"""The rows of an initial design that are not told, or q that do not run either.
+
+    Args:
+        design: `R x n x d_asked`.
+        told: Rows of the history, `R x n' x d`, each of which stands for the nearest one.
+        running: `R x p x d_asked`.
+        space: What a row is.
+        q: The largest number of rows; None for those that run, too.
+    """
+    rest = left_running(design, told, space, near=math.inf) if told.shape[-2] else design
+    if q is None:
+        return rest
+    free = without(rest, running)
+    number = int(_is_row(free).sum(dim=-1).min())
+    return free[:, : min(q, number)]
+
+
+def random_rows(view: View, num_points: int, purpose: str) -> Tensor:
+    r"""Random rows `R x q x d_asked` of the round, none twice and none that runs.
+
+    Where the space has no others, one may repeat.
+
+    Args:
+        view: The space, the seeds and what runs.
+        num_points: How many for each replicate.
+        purpose: Names the draw.
+    """
+    X: Tensor = view.space.random_points(view.seeds, num_points, purpose, view.round)
+    running = view.history.running
+    for attempt in range(_NUM_DRAWS):
+        repeated = _is_repeated(X, running).unsqueeze(-1)
+        if not repeated.any():
+            break
+        stream = purpose, view.round, "instead", attempt
+        X = torch.where(repeated, view.space.random_points(view.seeds, num_points, *stream), X)
+    return X
+
+
+class RepeatedSettingWarning(RuntimeWarning):
+    r"""A setting is proposed twice, or while it runs: no other was found."""
+
+
+def warn_of_repeated_settings(asked: Tensor, running: Tensor, seeds: Sequence[int]) -> None:
+    r"""Name the first replicate in which a proposed row is not new.
+
+    Args:
+        asked: `R x q x d_asked`, NaN for none.
+        running: `R x p x d_asked`.
+        seeds: One for each replicate.
+    """
+    if asked.shape[1] < 2 and not running.shape[1]:
+        return
+    repeated = _is_repeated(asked, running).any(dim=-1)
+    if repeated.any():
+        replicate = int(repeated.to(torch.uint8).argmax())
+        warnings.warn(
+            "Expected settings that differ from each other and from those that run. Got one twice "
+            f"for seed {seeds[replicate]}: no other was found. `num_repeats` is for repeats.",
+            RepeatedSettingWarning,
+            stacklevel=4,
+        )
+
+
+def _is_repeated(rows: Tensor, running: Tensor) -> Tensor:
+    r"""Which rows equal an earlier one or one that runs, `R x q`."""
+    every = torch.cat([running, rows], dim=-2)
+    equal = (every.unsqueeze(-2) == every.unsqueeze(-3)).all(dim=-1)
+    return equal.tril(-1).any(dim=-1)[:, running.shape[1] :]
+
+
+def _is_row(rows: Tensor) -> Tensor:
+    return rows.isfinite().all(dim=-1)
+
+
+def _is_among(rows: Tensor, others: Tensor) -> Tensor:
+    r"""Which rows equal one of others, `R x p`."""
+    return (rows.unsqueeze(-2) == others.unsqueeze(-3)).all(dim=-1).any(dim=-1)
+
+
+def _chosen(rows: Tensor, chosen: Tensor) -> Tensor:
+    r"""The chosen rows of each replicate in their order, NaN after the last."""
+    if chosen.all():
+        return rows
+    most = int(chosen.sum(dim=-1).max())
+    order = (~chosen).to(torch.uint8).argsort(dim=-1, stable=True)[:, :most]
+    found = rows.gather(-2, order.unsqueeze(-1).expand(*order.shape, rows.shape[-1]))
+    return found.masked_fill(~chosen.gather(-1, order).unsqueeze(-1), torch.nan)
