@@ -274,7 +274,7 @@ class FrameExperiment:
         check_names(frame, layout.names)
         X, y = layout.points(frame, layout.columns), layout.outcomes(frame)
         layout.check_contexts(frame, X, self.strategy.space)
-        layout.check_limits(frame, X)
+        X = layout.within_limits(frame, X)
         is_point = X.isfinite().all(dim=-1)
         if not is_point.all():
             rows = frame.index[~is_point.numpy()].tolist()
@@ -489,6 +489,7 @@ class FrameExperiment:
         r"""The points and the readings of the strategy's history, which the rows determine."""
         frame, layout = self._pandas.DataFrame(rows, columns=self._layout.names), self._layout
         X, y = layout.points(frame, layout.columns), layout.outcomes(frame)
+        X = layout.within_limits(frame, X)
         y = y.unsqueeze(-1) if y.dim() == 1 else y
         row = torch.tensor(joined, dtype=torch.long)
         is_point = row >= 0

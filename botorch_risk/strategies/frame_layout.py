@@ -108,7 +108,7 @@ class FrameLayout:
         r"""The names of all columns."""
         return [*(each.name for each in self.columns), *self.signs]
 
-    @property
+    @cached_property
     def space(self) -> Box | Tensor:
         r"""The strategy's space: a box, or the domain `|D| x d`."""
         if self.domain is not None:
@@ -145,18 +145,23 @@ class FrameLayout:
         origin, unit = np.array([each.scale for each in self.parameters]).T
         return [limit.rescaled(numbers, origin, unit) for limit in self.limits]
 
-    def check_limits(self, frame: Any, X: Tensor) -> None:
-        r"""Raise an `InputDataError` unless told settings are within the limits.
+    def within_limits(self, frame: Any, X: Tensor) -> Tensor:
+        r"""Told points without the rounding of their sums.
 
         Args:
             frame: The rows of the points.
             X: Points, `n x d`, in the strategy's numbers; NaN where something is missing.
+
+        Raises:
+            InputDataError: If settings are outside the limits.
         """
-        if self._limited is None:
-            return
+        if self._limited is None or not isinstance(self.space, Box):
+            return X
         origin, unit = torch.tensor([each.scale for each in self.parameters]).to(X).mT
-        settings = origin + unit * X[:, : len(self.parameters)]
+        decisions, contexts = X.tensor_split([len(self.parameters)], dim=-1)
+        settings = origin + unit * decisions
         self._limited.check(settings, lambda row: f"row {frame.index[row]!r}")
+        return torch.cat([self.space.inside(decisions)[0], contexts], dim=-1)
 
     @property
     def _categories(self) -> tuple[int, ...]:

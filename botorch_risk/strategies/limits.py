@@ -5,23 +5,24 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from numpy import ndarray
-from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor
 
 from botorch_risk.arguments import check_fields, check_finite
+from botorch_risk.engine import Polytope
 
 # Inequalities and equalities as arguments of BoTorch's `optimize_acqf`, by their names.
 Constraints = dict[str, list[tuple[Tensor, Tensor, float]]]
 Relation = Literal["<=", ">=", "=="]
 # How far a told sum may be off its limit by rounding, in units of the sum's range.
 _ROUNDING = 1e-6
-# How far programs may be off, in units of the sum's range or of a column's.
+# How far a program may be off, in units of a column's range.
 _PRECISION = 1e-7
 
 
@@ -189,54 +190,51 @@ class LimitedColumns:
 
     def _check_all(self) -> None:
         r"""Raise a `ValueError` if limits exclude each other, or leave one setting."""
-        if self._extreme(self.limits) is None:
+        if not self._is_possible(self.limits):
             conflict = list(self.limits)
-            for limit in self.limits:  # those without which there would be a setting
+            for limit in self.limits:  # those without which a setting would be possible
                 others = [each for each in conflict if each is not limit]
-                if self._extreme(others) is None:
+                if not self._is_possible(others):
                     conflict = others
             said = " and ".join(f"`{limit}`" for limit in conflict)
             steps = "" if all(step is None for step in self.steps) else " and steps"
-            why = "which exclude each other" if len(conflict) > 1 else "which no setting meets"
+            why = "exclude each other" if len(conflict) > 1 else "exclude all settings"
             raise ValueError(
-                f"Expected limits that a setting can meet. Got {said}, {why} within the "
+                f"Expected limits that a setting can meet. Got {said}, which {why} within the "
                 f"bounds{steps} of the columns."
             )
-        for place in range(len(self.columns)):
-            low, high = (self._extreme(self.limits, place, sign) for sign in (1.0, -1.0))
-            width = self.upper[place] - self.lower[place]
-            if low is None or high is None or high[place] - low[place] > _PRECISION * width:
+        for column, unit in enumerate(np.eye(len(self.columns))):
+            low, high = (self.polytope.extreme(sign * unit) for sign in (1.0, -1.0))
+            if low is None or high is None or high[column] - low[column] > _PRECISION:
                 return
-        one = {column: float(f"{x:.6g}") for column, x in zip(self.columns, low, strict=True)}
+        settings = self.polytope.points(low).tolist()
+        one = {column: float(f"{x:.6g}") for column, x in zip(self.columns, settings, strict=True)}
         raise ValueError(f"Expected limits that leave a choice. Got one setting alone: {one}.")
 
-    def _extreme(
-        self, limits: Sequence[LinearLimit], place: int = 0, sign: float = 0.0
-    ) -> ndarray | None:
-        r"""A setting within limits, with the least `sign * x[place]`; None if there is none."""
-        lower, upper = np.array(self.lower, dtype=float), np.array(self.upper, dtype=float)
-        unit = np.array(
-            [
-                width if step is None else step
-                for width, step in zip(upper - lower, self.steps, strict=True)
-            ]
-        )
-        constraints = []
-        for limit in limits:
-            row = limit.row(self.columns)
-            least, most = self._range(limit)
-            scale = (most - least) or 1.0
-            left = (limit.bound - row @ lower) / scale
-            ends = {"<=": (-np.inf, left), ">=": (left, np.inf), "==": (left, left)}
-            constraints.append(LinearConstraint(row[None] * unit / scale, *ends[limit.relation]))
-        goal = np.zeros(len(unit))
-        goal[place] = sign
-        most_steps = np.round((upper - lower) / unit, 9)
-        integral = [step is not None for step in self.steps]
-        found = milp(
-            goal, integrality=integral, bounds=Bounds(0.0, most_steps), constraints=constraints
-        )
-        return None if found.x is None else lower + unit * found.x
+    @cached_property
+    def polytope(self) -> Polytope:
+        r"""The settings within the limits."""
+        return self._polytope_of(self.limits)
+
+    def _is_possible(self, limits: Sequence[LinearLimit]) -> bool:
+        r"""Whether a setting is within some limits."""
+        try:
+            self._polytope_of(limits)
+        except ValueError:
+            return False
+        return True
+
+    def _polytope_of(self, limits: Sequence[LinearLimit]) -> Polytope:
+        bounds = torch.tensor([self.lower, self.upper], dtype=torch.double)
+        dims: dict[str, dict[int, list[float]]] = {"discrete_dims": {}, "cat_dims": {}}
+        for index, step in enumerate(self.steps):
+            if step is not None:
+                lower, upper = bounds[:, index].tolist()
+                count = round((upper - lower) / step)
+                is_category = self.columns[index] in self.categories
+                values = [min(lower + step * k, upper) for k in range(count + 1)]
+                dims["cat_dims" if is_category else "discrete_dims"][index] = values
+        return Polytope.of(bounds, **self._constraints(limits), **dims)
 
     def check(self, X: Tensor, names: Callable[[int], str]) -> None:
         r"""Raise an `InputDataError` if a row of told settings is outside a limit.
@@ -263,13 +261,16 @@ class LimitedColumns:
                 )
 
     def constraints(self) -> Constraints:
-        r"""The limits as arguments of BoTorch's `optimize_acqf`, by places of the columns."""
+        r"""The limits as arguments of BoTorch's `optimize_acqf`, by indices of the columns."""
+        return self._constraints(self.limits)
+
+    def _constraints(self, limits: Sequence[LinearLimit]) -> Constraints:
         found: Constraints = {"inequality_constraints": [], "equality_constraints": []}
-        for limit in self.limits:
+        for limit in limits:
             row = torch.as_tensor(limit.row(self.columns))
-            places, sign = row.nonzero().flatten(), -1.0 if limit.relation == "<=" else 1.0
+            index, sign = row.nonzero().flatten(), -1.0 if limit.relation == "<=" else 1.0
             kind = "equality" if limit.relation == "==" else "inequality"
-            found[f"{kind}_constraints"].append((places, sign * row[places], sign * limit.bound))
+            found[f"{kind}_constraints"].append((index, sign * row[index], sign * limit.bound))
         return found
 
 
@@ -279,8 +280,8 @@ def in_unit_cube(constraints: Constraints, bounds: Tensor) -> Constraints:
     width = upper - lower
     return {
         name: [
-            (places, weights * width[places], least - float(weights @ lower[places]))
-            for places, weights, least in listed
+            (columns, weights * width[columns], least - float(weights @ lower[columns]))
+            for columns, weights, least in listed
         ]
         for name, listed in constraints.items()
     }

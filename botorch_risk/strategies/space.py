@@ -26,7 +26,6 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.engine import (
     PointwiseAcquisition,
-    Polytope,
     PolytopeSampler,
     optimize_acqf_replicates,
 )
@@ -297,10 +296,9 @@ class Box:
         r"""The limits as arguments of BoTorch's `optimize_acqf`; none without limits."""
         return {} if self._limited is None else self._limited.constraints()
 
-    @cached_property
-    def _polytope(self) -> Polytope:
-        dims = {"discrete_dims": self.discrete_dims, "cat_dims": self.cat_dims}
-        return Polytope.of(self.bounds, **self.constraints, **dims)
+    @property
+    def _sampler(self) -> PolytopeSampler | None:
+        return None if self._limited is None else PolytopeSampler(self._limited.polytope)
 
     def inside(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""The nearest decisions within the limits that have the same whole numbers.
@@ -311,9 +309,9 @@ class Box:
         Returns:
             The decisions, and which of them have a nearest one; others are unchanged.
         """
-        if self.limits is None:
+        if self._limited is None:
             return X, torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
-        moved, has_one = self._polytope.nearest(X)
+        moved, has_one = self._limited.polytope.nearest(X)
         return moved, has_one.to(X.device)
 
     @property
@@ -344,16 +342,16 @@ class Box:
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Scrambled Sobol points, a function of each seed alone; within limits, those inside."""
-        if self.limits is not None:
+        if self._sampler is not None:
             streams = [derive_seed(seed, "initial design") for seed in as_seeds(list(seeds))]
-            return PolytopeSampler(self._polytope).sobol(streams, num_points).to(self.bounds)
+            return self._sampler.sobol(streams, num_points).to(self.bounds)
         return self._evenly(initial_design(self.bounds, seeds, num_points))
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
         r"""Uniform decisions, a function of each seed and the stream; see `uniform_points`."""
-        if self.limits is not None:
+        if self._sampler is not None:
             streams = [derive_seed(seed, *stream) for seed in as_seeds(list(seeds))]
-            return PolytopeSampler(self._polytope).uniform(streams, num_points).to(self.bounds)
+            return self._sampler.uniform(streams, num_points).to(self.bounds)
         return self._evenly(uniform_points(self.bounds, seeds, num_points, *stream))
 
     def _evenly(self, X: Tensor) -> Tensor:
@@ -373,19 +371,23 @@ class Box:
         return self.checked(X)
 
     def checked(self, X: Tensor) -> Tensor:
-        r"""Rows whose first columns are decisions of the box; whole numbers without rounding.
+        r"""Rows whose first columns are decisions of the box; numbers and sums without rounding.
 
         Raises:
             InputDataError: If a decision is outside the bounds or the limits by more than 1e-6 of
                 the range, or a number is not whole.
         """
         check_within(X, self.bounds)
-        if self._limited is not None:
-            decisions = X[..., : self.num_columns]
-            rows = decisions.reshape(-1, self.num_columns).tolist()
-            self._limited.check(decisions, lambda row: f"{rows[row]}")
-        if not self.discrete:
+        if self.discrete:
+            X = self._rounded(X)
+        if self._limited is None:
             return X
+        decisions, others = X[..., : self.num_columns], X[..., self.num_columns :]
+        rows = decisions.reshape(-1, self.num_columns).tolist()
+        self._limited.check(decisions, lambda row: f"{rows[row]}")
+        return torch.cat([self.inside(decisions)[0], others], dim=-1)
+
+    def _rounded(self, X: Tensor) -> Tensor:
         whole = X[..., self.discrete].round()
         lower, upper = self.bounds[:, self.discrete]
         # Of large numbers in single precision, the last bits too.
@@ -415,6 +417,11 @@ class Box:
 
     def settings(self) -> Tensor | None:
         r"""All decisions `n x d`; None if a column is continuous or there are more than 4,096."""
+        if self._limited is not None:
+            if len(self.discrete) < self.num_columns:
+                return None
+            found = self._limited.polytope.settings(_MOST_SETTINGS)
+            return None if found is None else self._limited.polytope.points(found).to(self.bounds)
         values = [self._values(column) for column in self.discrete]
         if len(values) < self.num_columns or math.prod(map(len, values)) > _MOST_SETTINGS:
             return None

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_nonnegative
 from botorch_risk.engine.optim.ascent import Scale, alternate, climb
+from botorch_risk.engine.optim.constraints import Constraints
 from botorch_risk.engine.optim.discrete_columns import DiscreteColumns, Values, discrete_columns
 from botorch_risk.engine.optim.pointwise import PointwiseAcquisition, PointwiseEvaluator
-from botorch_risk.engine.optim.polytope import Constraints, Polytope, polytope_of
+from botorch_risk.engine.optim.polytope import Polytope, polytope_of
 from botorch_risk.engine.optim.polytope_sampler import PolytopeSampler
 from botorch_risk.engine.projected_bfgs.minima import RowStatus
 from botorch_risk.gradients import require_gradients

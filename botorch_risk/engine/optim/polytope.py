@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import permutations
 
 import numpy as np
 import torch
@@ -14,15 +16,15 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
+from botorch_risk.engine.optim.constraints import Constraints, Plain, plain_constraints
 from botorch_risk.engine.optim.discrete_columns import DiscreteColumns, discrete_columns
+from botorch_risk.engine.optim.listed_settings import listed_settings
 from botorch_risk.engine.projected_bfgs.polyhedron import Polyhedron
 
-# BoTorch's form: columns, their coefficients, and the least (or, of an equality, the only) sum.
-Constraint = tuple[Tensor, Tensor, float]
-Constraints = Sequence[Constraint] | None
-
-# How far a sum may be off by rounding, in units of its range in the box.
-ROUNDING = 1e-10
+# How far a sum may be off by rounding, in units of its range in the box; how far it is off in the
+# solution of a mixed-integer program, at most; and the longest exchange of steps of two columns.
+ROUNDING, PRECISION = 1e-10, 1e-6
+LONGEST_EXCHANGE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,25 +151,42 @@ class Polytope:
         """
         if not len(points):
             return points, np.ones(0, dtype=bool)
-        points = points.copy()
-        points[:, self.free] += (self.target - points @ self.equal.T) @ self._inverse.T
-        points, solved = self.polyhedron.nearest(points)
+        points, solved = self.polyhedron.nearest(self.on_equalities(points, self.target))
         points[:, self.free] = points[:, self.free].clip(0.0, 1.0)
         return points, solved & self.contains(points)
+
+    def on_equalities(self, points: ndarray, target: ndarray) -> ndarray:
+        r"""Points `rows x d` with the least change of continuous columns to sums of equalities."""
+        points = points.copy()
+        points[:, self.free] += (target - points @ self.equal.T) @ self._inverse.T
+        return points
+
+    def settings(self, most: int, columns: Sequence[int] | None = None) -> ndarray | None:
+        r"""All search points `n x d` of discrete columns; None if there are more than `most`.
+
+        Args:
+            most: The largest number of settings.
+            columns: Discrete columns that share no limit with others. Default: all columns.
+        """
+        listed = np.arange(self.d) if columns is None else np.asarray(columns)
+        rows = np.concatenate([self.matrix, self.equal, -self.equal])[:, listed]
+        limits = np.concatenate([self.limit, self.target, -self.target])
+        limited = rows.any(axis=1)
+        rows, limits, length = rows[limited], limits[limited], self.length[listed]
+        return listed_settings(rows, limits, length, most, ROUNDING)
 
     def neighbors(self, columns: DiscreteColumns, points: ndarray) -> tuple[ndarray, ndarray]:
         r"""The neighbours within the limits of `rows x d` search points, and the row of each.
 
-        They differ by a step of one column, or of two whose steps make up for each other in a
-        limit. Continuous columns move to the nearest point inside; without one, a neighbour is
-        dropped.
+        They differ by a step of one column, or by an exchange of two that keeps a sum. Continuous
+        columns move to the nearest point inside; without one, a neighbour is dropped.
         """
-        found, rows = columns.neighbors(points)
-        for steps in self._exchanges:
-            moved = points + steps
-            inside = ((moved >= 0) & (moved <= self.length))[:, self.stepped].all(axis=-1)
-            found = np.concatenate([found, moved[inside]])
-            rows = np.concatenate([rows, np.flatnonzero(inside)])
+        moved = points[:, None, :] + self.exchanges
+        listed = [*self.values]
+        inside = ((moved >= 0) & (moved <= self.length))[..., listed].all(axis=-1)
+        stepped, of_steps = columns.neighbors(points)
+        found = np.concatenate([stepped, moved[inside]])
+        rows = np.concatenate([of_steps, np.nonzero(inside)[0]])
         outside = ~self.contains(found)
         kept = ~outside
         found[outside], kept[outside] = self.repaired(found[outside])
@@ -176,21 +195,19 @@ class Polytope:
         return found[order], rows[order]
 
     @cached_property
-    def _exchanges(self) -> ndarray:
+    def exchanges(self) -> ndarray:
         r"""Steps of two discrete columns that make up for each other in a limit, `n x d`."""
         found: dict[tuple[float, ...], None] = {}
         limits = [(row, True) for row in self.equal] + [(row, False) for row in self.matrix]
         for row, is_equal in limits:
             columns = [column for column in self.stepped if row[column]]
-            for first in columns:
-                for second in columns:
-                    for step in (-1.0, 1.0) if first != second else ():
-                        exact = -row[first] * step / row[second]
-                        back = round(exact) if is_equal else _towards(exact, row[second])
-                        move = np.zeros(self.d)
-                        move[[first, second]] = step, back
-                        if back:
-                            found[tuple(move)] = None
+            for first, second in permutations(columns, 2):
+                for sign in (-1, 1):
+                    steps = _exchanged(row[first], row[second], sign, is_equal)
+                    move = np.zeros(self.d)
+                    move[[first, second]] = steps
+                    if all(steps):
+                        found[tuple(move)] = None
         return np.array([*found]).reshape(-1, self.d)
 
     def points(self, search_points: ndarray) -> Tensor:
@@ -207,17 +224,20 @@ class Polytope:
             X: Points within the bounds, `... x d`.
 
         Returns:
-            The points, and whether each has one; otherwise it is unchanged.
+            The points, and whether each has one. A point that is inside up to rounding, or without
+            a nearest one, is unchanged.
         """
         flat = X.detach().cpu().double().numpy().reshape(-1, self.d)
         found = (flat - self.lower) / np.where(self.width > 0, self.width, 1.0)
         for column, values in self.values.items():
             found[:, column] = abs(flat[:, column, None] - values).argmin(axis=-1)
-        moved, has_one = self.repaired(found)
-        moved = torch.where(
-            torch.as_tensor(has_one)[:, None], self.points(moved), torch.as_tensor(flat)
-        )
-        return moved.to(X).reshape(X.shape), torch.as_tensor(has_one).reshape(X.shape[:-1])
+        has_one = self.contains(found, max(ROUNDING, 64 * torch.finfo(X.dtype).eps))
+        outside = np.flatnonzero(~has_one)
+        moved, has_one[outside] = self.repaired(found[outside])
+        moves = outside[has_one[outside]]
+        nearest = X.detach().reshape(-1, self.d).clone()
+        nearest[moves] = self.points(moved[has_one[outside]]).to(X)
+        return nearest.reshape(X.shape), torch.as_tensor(has_one).reshape(X.shape[:-1])
 
     def extreme(self, direction: ndarray, relaxed: bool = False) -> ndarray | None:
         r"""A search point with the least product with a direction; None if nothing is inside."""
@@ -225,32 +245,58 @@ class Polytope:
 
     @cached_property
     def center(self) -> ndarray | None:
-        r"""A search point as far from all limits as possible; None if there is none."""
+        r"""A search point as far from all limits as possible; None if nothing is inside."""
         return _least(self, np.zeros(self.d), 1.0)
 
 
-def _towards(exact: float, coefficient: float) -> float:
-    r"""The whole step back that does not raise a sum: one more rather than less."""
-    rounded = np.floor(exact + ROUNDING) if coefficient > 0 else np.ceil(exact - ROUNDING)
-    return float(rounded)
+def _exchanged(first: float, second: float, sign: int, is_equal: bool) -> tuple[int, int]:
+    r"""Whole steps of two columns, by their coefficients in a limit.
+
+    They keep the sum of an equality; if it is only limited, the first step is 1 up or down, and
+    the sum does not rise.
+    """
+    ratio = first / second
+    if is_equal:  # the shortest ones; continuous columns make up for what is left
+        whole = Fraction(ratio).limit_denominator(LONGEST_EXCHANGE)
+        return sign * whole.denominator, -sign * whole.numerator
+    back = -ratio * sign
+    return sign, int(np.floor(back + ROUNDING) if second > 0 else np.ceil(back - ROUNDING))
 
 
 def _least(
     polytope: Polytope, direction: ndarray, depth: float, relaxed: bool = False
 ) -> ndarray | None:
-    r"""The point with the least `direction @ x - depth * (distance to all limits)`."""
-    d, length = polytope.d, polytope.length
-    apart = polytope.matrix[:, polytope.free]
-    rows = [np.c_[polytope.matrix, np.linalg.norm(apart, axis=1)]]
-    limits = [polytope.limit]
-    unit = np.eye(d)[polytope.free]
+    r"""The point with the least `direction @ x - depth * (distance to all limits)`.
+
+    If it is relaxed, discrete columns have any numbers, and sums may be off by `PRECISION`.
+    """
+    columns = list(polytope.values)
+    # A whole number may exceed a limit by less than the program sees: not if the limit is closer.
+    for margin in (0.0, PRECISION):
+        point = _solved(polytope, direction, depth, relaxed, margin)
+        if point is None or relaxed:
+            return point
+        point[columns] = point[columns].round()
+        point, inside = (each[0] for each in polytope.repaired(point[None]))
+        if inside:
+            return point
+    return None
+
+
+def _solved(
+    polytope: Polytope, direction: ndarray, depth: float, relaxed: bool, margin: float
+) -> ndarray | None:
+    r"""The solution of a mixed-integer program up to its precision; None if there is none."""
+    d, length, unit = polytope.d, polytope.length, np.eye(polytope.d)[polytope.free]
+    apart = np.linalg.norm(polytope.matrix[:, polytope.free], axis=1)
+    rows = [np.c_[polytope.matrix, apart]]
+    limits = [polytope.limit - margin]
     for sign, bound in ((1.0, 1.0), (-1.0, 0.0)):
         rows.append(np.c_[sign * unit, np.ones(len(unit))])
         limits.append(np.full(len(unit), bound))
-    every = np.concatenate(rows)
+    every, target = np.concatenate(rows), polytope.target
     constraints = [LinearConstraint(every, -np.inf, np.concatenate(limits))] if len(every) else []
-    if len(polytope.equal):
-        target = polytope.target
+    if len(target):
         equal = np.c_[polytope.equal, np.zeros(len(target))]
         constraints.append(LinearConstraint(equal, target, target))
     integral = np.zeros(d + 1)
@@ -262,15 +308,7 @@ def _least(
         bounds=Bounds(np.zeros(d + 1), np.r_[length, 1.0 if depth else 0.0]),
         constraints=constraints,
     )
-    if found.x is None:
-        return None
-    point: ndarray = found.x[:d].clip(0.0, length)
-    if not relaxed:
-        point[list(polytope.values)] = point[list(polytope.values)].round()
-        point, inside = (each[0] for each in polytope.repaired(point[None]))
-        if not inside:
-            return None
-    return point
+    return None if found.x is None else found.x[:d].clip(0.0, length)
 
 
 def polytope_of(
@@ -280,17 +318,20 @@ def polytope_of(
     discrete: DiscreteColumns | None,
 ) -> Polytope:
     r"""The polytope of constraints, which are checked; the same object for the same arguments."""
-    inequalities = tuple(_listed("inequality_constraints", inequality_constraints, box.shape[-1]))
-    equalities = tuple(_listed("equality_constraints", equality_constraints, box.shape[-1]))
+    inequalities = tuple(plain_constraints("inequality_constraints", inequality_constraints, box.shape[-1]))
+    equalities = tuple(plain_constraints("equality_constraints", equality_constraints, box.shape[-1]))
     lower, upper = (tuple(bound.tolist()) for bound in box.double())
     values: dict[int, tuple[float, ...]] = {}
     if discrete is not None:
         values = {column: tuple(each.tolist()) for column, each in discrete.values.items()}
     categorical = frozenset() if discrete is None else discrete.categorical
-    return _built(lower, upper, tuple(values.items()), categorical, inequalities, equalities)
-
-
-Plain = tuple[tuple[int, ...], tuple[float, ...], float]
+    made = _built(lower, upper, tuple(values.items()), categorical, inequalities, equalities)
+    if made.center is None:
+        raise ValueError(
+            "Expected constraints that some point within the bounds satisfies. Got "
+            f"{inequalities=}, {equalities=}, which exclude all points."
+        )
+    return made
 
 
 @lru_cache(maxsize=64)
@@ -335,35 +376,8 @@ def _built(
 
     matrix, limit = in_search_points(inequalities, -1.0)
     equal, target = in_search_points(equalities, 1.0)
-    kept = np.abs(matrix).sum(axis=1) > 0
-    same = np.abs(equal).sum(axis=1) > 0
-    is_met = (limit[~kept] >= -ROUNDING).all() and (abs(target[~same]) <= ROUNDING).all()
-    made = Polytope(
+    kept = matrix.any(axis=1) | (limit < -ROUNDING)  # without coefficients: for all or no points
+    same = equal.any(axis=1) | (abs(target) > ROUNDING)
+    return Polytope(
         np.array(lower), width, listed, matrix[kept], limit[kept], equal[same], target[same]
     )
-    if not is_met or made.center is None:
-        raise ValueError(
-            "Expected constraints that some point within the bounds meets. Got none: "
-            f"{inequalities=}, {equalities=}."
-        )
-    return made
-
-
-def _listed(name: str, constraints: Constraints, d: int) -> Iterable[Plain]:
-    for columns, coefficients, least in constraints or ():
-        columns = torch.as_tensor(columns)
-        if columns.dim() != 1:
-            raise UnsupportedError(
-                f"Expected `{name}` on each point by itself, with one dimension of columns. "
-                f"Got {tuple(columns.shape)}."
-            )
-        if len(columns) != len(coefficients):
-            raise ValueError(
-                f"Expected one coefficient for each column in `{name}`. "
-                f"Got {len(coefficients)} for {len(columns)}."
-            )
-        for column in columns.tolist():
-            if not -d <= column < d:
-                raise ValueError(f"Expected columns in [0, {d}) in `{name}`. Got {column}.")
-        listed = tuple(int(column) % d for column in columns.tolist())
-        yield listed, tuple(float(each) for each in coefficients), float(least)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from botorch_risk.engine import Polytope, PolytopeSampler, optimize_acqf_replicates
 from botorch_risk.engine.optim import polytope_sampler
+from botorch_risk.engine.optim.polytope_walk import Walk
 from botorch_risk.engine.projected_bfgs.polyhedron import Polyhedron, quadratic_programs
 
 UNIT = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
@@ -208,7 +209,7 @@ def sampled(polytope: Polytope, walks: bool, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(
             polytope_sampler,
             "_parts_of",
-            lambda _: [polytope_sampler._Walk(part.columns) for part in parts],
+            lambda _: [Walk(part.columns) for part in parts],
         )
     points: ndarray = PolytopeSampler(polytope).uniform([0, 1], 4000).flatten(0, 1).numpy()
     return points
@@ -256,7 +257,7 @@ def test_where_few_proposals_are_inside_points_walk() -> None:
     limits = [(torch.arange(10), w, float(s)) for w, s in zip(weights, sums, strict=True)]
     limits.append((torch.arange(10), torch.ones(10), 2.0))
     polytope = Polytope.of(bounds, [], limits)
-    assert isinstance(polytope_sampler._parts_of(polytope)[0], polytope_sampler._Walk)
+    assert isinstance(polytope_sampler._parts_of(polytope)[0], Walk)
     sampler = PolytopeSampler(polytope)
     X = sampler.sobol([0, 1], 50)
     for columns, w, s in limits:
@@ -268,8 +269,8 @@ def test_where_few_proposals_are_inside_points_walk() -> None:
 @pytest.mark.parametrize(
     ("limits", "error", "message"),
     [
-        ({"inequality_constraints": [(EVERY, torch.ones(3), 4.0)]}, ValueError, "Got none"),
-        ({"equality_constraints": [(EVERY[:1], torch.zeros(1), 1.0)]}, ValueError, "Got none"),
+        ({"inequality_constraints": [(EVERY, torch.ones(3), 4.0)]}, ValueError, "exclude all points"),
+        ({"equality_constraints": [(EVERY[:1], torch.zeros(1), 1.0)]}, ValueError, "exclude all points"),
         (
             {"equality_constraints": [(torch.tensor([3]), torch.ones(1), 1.0)]},
             ValueError,
