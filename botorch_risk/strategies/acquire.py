@@ -17,16 +17,10 @@ from torch import Tensor
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import ContinuedEstimator, Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, maximize_by_botorch
 from botorch_risk.strategies.method import Method, State, View, best_observed
 from botorch_risk.strategies.prediction import Interval, Prediction, predict_by_models
-from botorch_risk.strategies.space import (
-    AcquisitionOfDecisions,
-    Box,
-    Space,
-    check_space,
-    maximize_by_botorch,
-    unit_cube,
-)
+from botorch_risk.strategies.space import Box, Space, check_space, unit_cube
 
 AcquisitionFactory = Callable[[Any, int], AcquisitionFunction]
 ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]
@@ -149,9 +143,9 @@ class Acquire(Method):
             "num_restarts": self.num_restarts,
             "raw_samples": self.raw_samples,
         }
-        box = getattr(view.space, "box", view.space)
-        if isinstance(box, Box) and box.limits is not None:
-            return box.maximize(acquisition, [seed], q, self.num_restarts, self.raw_samples)
+        if isinstance(view.space, Box) and view.space.limits is not None:
+            pointwise: Any = acquisition  # or one of BoTorch's, which is called with q = 1
+            return view.space.maximize(pointwise, [seed], q, self.num_restarts, self.raw_samples)
         if isinstance(view.space, Box) and view.space.discrete:
             of_decisions = AcquisitionOfDecisions(acquisition, view.space.unit)
             return maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)

@@ -18,7 +18,7 @@ from botorch_risk.arguments import check_fields, check_finite
 from botorch_risk.engine import Polytope
 
 # Inequalities and equalities as arguments of BoTorch's `optimize_acqf`, by their names.
-Constraints = dict[str, list[tuple[Tensor, Tensor, float]]]
+Constraints = dict[str, Any]
 Relation = Literal["<=", ">=", "=="]
 # How far a told sum may be off its limit by rounding, in units of the sum's range.
 _ROUNDING = 1e-6
@@ -207,7 +207,7 @@ class LimitedColumns:
             low, high = (self.polytope.extreme(sign * unit) for sign in (1.0, -1.0))
             if low is None or high is None or high[column] - low[column] > _PRECISION:
                 return
-        settings = self.polytope.points(low).tolist()
+        settings = self.polytope.points(np.asarray(low)).tolist()
         one = {column: float(f"{x:.6g}") for column, x in zip(self.columns, settings, strict=True)}
         raise ValueError(f"Expected limits that leave a choice. Got one setting alone: {one}.")
 
@@ -226,7 +226,7 @@ class LimitedColumns:
 
     def _polytope_of(self, limits: Sequence[LinearLimit]) -> Polytope:
         bounds = torch.tensor([self.lower, self.upper], dtype=torch.double)
-        dims: dict[str, dict[int, list[float]]] = {"discrete_dims": {}, "cat_dims": {}}
+        dims: dict[str, Any] = {"discrete_dims": {}, "cat_dims": {}}
         for index, step in enumerate(self.steps):
             if step is not None:
                 lower, upper = bounds[:, index].tolist()

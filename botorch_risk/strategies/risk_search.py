@@ -38,6 +38,7 @@ from botorch_risk.strategies.decision_then_value import (
     largest_bound,
     value_of_rule,
 )
+from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, maximize_by_botorch
 from botorch_risk.strategies.environment_risk import (
     Bound,
     Chooser,
@@ -47,7 +48,7 @@ from botorch_risk.strategies.environment_risk import (
     time_of,
 )
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.space import Box, decision_box, maximize_by_botorch
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 AcquisitionOfRisk = Callable[..., AcquisitionFunction]
@@ -116,9 +117,11 @@ class MonteCarloDecision:
                 options["objective"] = in_spreads(risks, evaluated, options.get("objective"))
             with without_compiling():
                 acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
-            return self._maximize(acquisition, turn, seed).unsqueeze(0)
+            return self._maximize(acquisition, turn, seed, pending).unsqueeze(0)
 
-    def _maximize(self, acquisition: AcquisitionFunction, turn: Turn, seed: int) -> Tensor:
+    def _maximize(
+        self, acquisition: AcquisitionFunction, turn: Turn, seed: int, pending: Tensor | None
+    ) -> Tensor:
         box, method = turn.space.box, turn.method
         numbers: dict[str, Any] = {
             "num_restarts": method.num_restarts,
@@ -126,10 +129,12 @@ class MonteCarloDecision:
         }
         if box.limits is not None:
             dims = {"discrete_dims": box.discrete_dims, "cat_dims": box.cat_dims}
-            limits = {**dims, **box.constraints, "max_iterations": self.max_iterations}
-            return optimize_acqf_replicates(
+            limits: dict[str, Any] = {**dims, **box.constraints}
+            limits["max_iterations"] = self.max_iterations
+            X, _ = optimize_acqf_replicates(
                 acquisition, box.bounds, seeds=[seed], **limits, **numbers
-            )[0][0]
+            )
+            return box.spared(AcquisitionOfDecisions(acquisition), X, pending)[0]
         if box.discrete:
             options = {"maxiter_continuous": self.max_iterations}
             return maximize_by_botorch(acquisition, box, seed, options=options, **numbers)

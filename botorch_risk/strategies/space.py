@@ -3,18 +3,14 @@ r"""The protocol of spaces, and the box of decisions."""
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.transforms.input import InputTransform
-from botorch.optim import optimize_acqf_mixed_alternating
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.arguments import (
@@ -24,104 +20,11 @@ from botorch_risk.arguments import (
     check_counts,
     check_fields,
 )
-from botorch_risk.engine import (
-    PointwiseAcquisition,
-    PolytopeSampler,
-    optimize_acqf_replicates,
-)
+from botorch_risk.engine import PointwiseAcquisition, PolytopeSampler, optimize_acqf_replicates
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
+from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, decoded
 from botorch_risk.strategies.limits import Constraints, LimitedColumns, LinearLimit, in_unit_cube
-
-
-class AcquisitionOfDecisions(AcquisitionFunction):
-    r"""An acquisition function of encoded points, as one of decisions.
-
-    A model of one-hot columns cannot be searched column by column, as exactly one column of a
-    category is 1.
-
-    Args:
-        acqf: An acquisition function of encoded points. Its pending points stay pending.
-        encode: Maps decisions `... x d` to encoded points.
-    """
-
-    def __init__(self, acqf: Any, encode: Callable[[Tensor], Tensor]) -> None:
-        super().__init__(model=acqf.model)
-        self.acqf, self.encode = acqf, encode
-        self._before: Tensor | None = None
-        if "X_pending" in dir(acqf):  # it takes pending points
-            self._before = acqf.X_pending
-            super().set_X_pending(None)
-
-    def evaluate(self, X: Tensor) -> Tensor:
-        r"""Values `batch_shape x m` of decisions `batch_shape x m x d`, each by itself."""
-        inputs = self.encode(X)
-        if isinstance(self.acqf, PointwiseAcquisition):
-            return self.acqf.evaluate(inputs)
-        values: Tensor = self.acqf(inputs.movedim(-2, 0).unsqueeze(-2))
-        return values.movedim(0, -1)
-
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Values of decisions `batch_shape x q x d`, as BoTorch's optimisers call it."""
-        values: Tensor = self.acqf(self.encode(X))
-        return values
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Add pending decisions to earlier ones; None keeps only the earlier ones."""
-        super().set_X_pending(X_pending)
-        pending = self._before
-        if X_pending is not None:
-            pending = self.encode(X_pending)
-            if self._before is not None:
-                before = self._before.expand(*pending.shape[:-2], *self._before.shape[-2:])
-                pending = torch.cat([before, pending], dim=-2)
-        self.acqf.set_X_pending(pending)
-
-
-def maximize_by_botorch(
-    acqf: AcquisitionFunction, box: Any, seed: int, q: int = 1, **options: Any
-) -> Tensor:
-    r"""Decisions `q x d` by BoTorch's `optimize_acqf_mixed_alternating`, a function of the seed.
-
-    Args:
-        acqf: An acquisition function of decisions, for one replicate.
-        box: A `Box` with integers or categories.
-        seed: A seed of 31 bits.
-        q: The number of decisions, chosen in sequence.
-        options: Further arguments, such as `num_restarts`.
-    """
-    before = random.getstate()  # BoTorch draws among many categories by Python's generator
-    random.seed(seed)
-    try:
-        with manual_seed(seed):
-            X, _ = optimize_acqf_mixed_alternating(
-                acqf, box.bounds, box.discrete_dims, box.cat_dims, q=q, **options
-            )
-    finally:
-        random.setstate(before)
-    return X
-
-
-def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int) -> Tensor:
-    r"""One column, from 0 to 1, instead of the one-hot columns of a category.
-
-    Args:
-        X: Encoded points, `... x d'`.
-        cat_dims: The values of the categories.
-        num_columns: The number `d` of columns of a decision.
-
-    Returns:
-        Points of the unit cube, `... x d`, the values of a category evenly spaced.
-    """
-    columns, first = [], 0
-    for column in range(num_columns):
-        count = len(cat_dims.get(column, (0,)))
-        part = X[..., first : first + count]
-        if column in cat_dims:
-            part = part.argmax(dim=-1, keepdim=True).to(X) / (count - 1)
-        columns.append(part)
-        first += count
-    return torch.cat(columns, dim=-1)
 
 
 def as_columns(name: str, columns: Sequence[int], d: int) -> tuple[int, ...]:
@@ -344,7 +247,7 @@ class Box:
         r"""Scrambled Sobol points, a function of each seed alone; within limits, those inside."""
         if self._sampler is not None:
             streams = [derive_seed(seed, "initial design") for seed in as_seeds(list(seeds))]
-            return self._sampler.sobol(streams, num_points).to(self.bounds)
+            return self._sampler.design(streams, num_points).to(self.bounds)
         return self._evenly(initial_design(self.bounds, seeds, num_points))
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
@@ -436,7 +339,7 @@ class Box:
         Args:
             acquisition: What was maximised, of decisions.
             X: Where, `R x 1 x d`.
-            pending: `R x p x d`, or None.
+            pending: `R x p x d` or `p x d`, or None.
         """
         if pending is None:
             return X
@@ -460,8 +363,9 @@ class Box:
     ) -> Tensor:
         options: dict[str, Any] = {"num_restarts": num_restarts, "raw_samples": raw_samples}
         if self.discrete:
+            of_decisions = AcquisitionOfDecisions(acquisition, self.unit)
             X, _ = optimize_acqf_replicates(
-                AcquisitionOfDecisions(acquisition, self.unit),
+                of_decisions,
                 self.bounds,
                 q=q,
                 seeds=list(seeds),
@@ -470,7 +374,10 @@ class Box:
                 **self.constraints,
                 **options,
             )
-            return X
+            if self.limits is None:
+                return X
+            pending = getattr(acquisition, "X_pending", None)
+            return self._each_once(of_decisions, X, pending)
         X, _ = optimize_acqf_replicates(
             acquisition,
             unit_cube(self.bounds),
@@ -480,6 +387,22 @@ class Box:
             **options,
         )
         return self.from_unit(X)
+
+    def _each_once(self, acquisition: Any, X: Tensor, pending: Tensor | None) -> Tensor:
+        r"""A batch `R x q x d` without repeated settings, while others are left.
+
+        Args:
+            acquisition: What was maximised, of decisions.
+            X: The batch.
+            pending: Points of the unit cube, `R x p x d'` or `p x d'`, or None.
+        """
+        taken = X[:, :0]
+        if pending is not None:
+            running = self.from_unit(pending)
+            taken = running.expand(len(X), *running.shape[-2:])
+        for one in X.split(1, dim=-2):
+            taken = torch.cat([taken, self.spared(acquisition, one, taken)], dim=-2)
+        return taken[:, -X.shape[1] :]
 
     def from_unit(self, X: Tensor) -> Tensor:
         r"""Points of the unit cube as decisions, within the bounds in spite of rounding."""

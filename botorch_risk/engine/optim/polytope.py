@@ -161,14 +161,14 @@ class Polytope:
         points[:, self.free] += (target - points @ self.equal.T) @ self._inverse.T
         return points
 
-    def settings(self, most: int, columns: Sequence[int] | None = None) -> ndarray | None:
+    def settings(self, most: int, columns: ndarray | None = None) -> ndarray | None:
         r"""All search points `n x d` of discrete columns; None if there are more than `most`.
 
         Args:
             most: The largest number of settings.
             columns: Discrete columns that share no limit with others. Default: all columns.
         """
-        listed = np.arange(self.d) if columns is None else np.asarray(columns)
+        listed = np.arange(self.d) if columns is None else columns
         rows = np.concatenate([self.matrix, self.equal, -self.equal])[:, listed]
         limits = np.concatenate([self.limit, self.target, -self.target])
         limited = rows.any(axis=1)
@@ -318,8 +318,12 @@ def polytope_of(
     discrete: DiscreteColumns | None,
 ) -> Polytope:
     r"""The polytope of constraints, which are checked; the same object for the same arguments."""
-    inequalities = tuple(plain_constraints("inequality_constraints", inequality_constraints, box.shape[-1]))
-    equalities = tuple(plain_constraints("equality_constraints", equality_constraints, box.shape[-1]))
+    inequalities = tuple(
+        plain_constraints("inequality_constraints", inequality_constraints, box.shape[-1])
+    )
+    equalities = tuple(
+        plain_constraints("equality_constraints", equality_constraints, box.shape[-1])
+    )
     lower, upper = (tuple(bound.tolist()) for bound in box.double())
     values: dict[int, tuple[float, ...]] = {}
     if discrete is not None:

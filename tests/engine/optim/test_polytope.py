@@ -207,9 +207,7 @@ def sampled(polytope: Polytope, walks: bool, monkeypatch: pytest.MonkeyPatch) ->
     if walks:
         parts = polytope_sampler._parts_of(polytope)
         monkeypatch.setattr(
-            polytope_sampler,
-            "_parts_of",
-            lambda _: [Walk(part.columns) for part in parts],
+            polytope_sampler, "_parts_of", lambda _: [Walk(part.columns) for part in parts]
         )
     points: ndarray = PolytopeSampler(polytope).uniform([0, 1], 4000).flatten(0, 1).numpy()
     return points
@@ -269,8 +267,16 @@ def test_where_few_proposals_are_inside_points_walk() -> None:
 @pytest.mark.parametrize(
     ("limits", "error", "message"),
     [
-        ({"inequality_constraints": [(EVERY, torch.ones(3), 4.0)]}, ValueError, "exclude all points"),
-        ({"equality_constraints": [(EVERY[:1], torch.zeros(1), 1.0)]}, ValueError, "exclude all points"),
+        (
+            {"inequality_constraints": [(EVERY, torch.ones(3), 4.0)]},
+            ValueError,
+            "exclude all points",
+        ),
+        (
+            {"equality_constraints": [(EVERY[:1], torch.zeros(1), 1.0)]},
+            ValueError,
+            "exclude all points",
+        ),
         (
             {"equality_constraints": [(torch.tensor([3]), torch.ones(1), 1.0)]},
             ValueError,
