@@ -1,15 +1,16 @@
-r"""Maximising within linear limits, against BoTorch's SLSQP: the value that is reached, and the time.
+r"""Maximising within linear limits, against BoTorch's SLSQP: the value and the CPU time.
 
-Three acquisition functions on 8 d points of a mixture: UCB, LogEI, and the bound of a conditional
+Three acquisition functions of a mixture with 8 d points: UCB, LogEI, and the bound of a conditional
 value-at-risk over 8 values of w; fractions that sum to 1, or two inequalities, x_0 + x_1 <= 0.6 and
-x_0 >= x_2 / 2. 10 restarts of 256 raw points, eight data sets each. BoTorch's `optimize_acqf` once
-as it is, and once from our raw points, without its hit-and-run sampler, which takes most of its
+x_0 >= x_2 / 2. 10 restarts of 256 raw points, a data set for each repeat. BoTorch's `optimize_acqf`
+once as it is, and once from our raw points, without its hit-and-run sampler, which has most of its
 time. Run `python -m bench.speed.linear_limits`.
 """
 
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound
 from botorch.optim import optimize_acqf
 from torch import Tensor
 
-from bench.speed.timing import environment
+from bench.speed.timing import environment, interleaved
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.engine import Polytope, PolytopeSampler, fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
@@ -63,46 +64,62 @@ def starts_of(acqf: Any, bounds: Tensor, limits: dict[str, Any], seed: int) -> T
         return raw[acqf(raw).topk(RESTARTS).indices]
 
 
+def ways_of(d: int, limits: dict[str, Any]) -> dict[str, Callable[[Any, int], Tensor]]:
+    r"""Each way to maximise an acquisition function, by a seed."""
+    bounds = torch.stack([torch.zeros(d), torch.ones(d)]).double()
+    numbers: dict[str, Any] = {"num_restarts": RESTARTS, "raw_samples": RAW}
+
+    def ours(acqf: Any, seed: int) -> Tensor:
+        return optimize_acqf_replicates(acqf, bounds, seeds=seed, **numbers, **limits)[0][0]
+
+    def botorch(acqf: Any, seed: int) -> Tensor:
+        return optimize_acqf(acqf, bounds, 1, options={"seed": seed}, **numbers, **limits)[0]
+
+    def from_our_points(acqf: Any, seed: int) -> Tensor:
+        starts = starts_of(acqf, bounds, limits, seed)
+        return optimize_acqf(acqf, bounds, 1, RESTARTS, batch_initial_conditions=starts, **limits)[
+            0
+        ]
+
+    return {"ours": ours, "BoTorch": botorch, "from our points": from_our_points}
+
+
+def row(d: int, kind: str, name: str, repeats: int) -> None:
+    acqfs = [acquisition_of(kind, d, seed) for seed in range(repeats)]
+    values: dict[str, list[Tensor]] = {}
+
+    def turn(way: str, maximize: Callable[[Any, int], Tensor]) -> Callable[[], None]:
+        found = values.setdefault(way, [])
+
+        def of_next_data_set() -> None:
+            seed = len(found) % repeats
+            X = maximize(acqfs[seed], seed)
+            with torch.no_grad():
+                found.append(acqfs[seed](X.unsqueeze(0)).squeeze())
+
+        return of_next_data_set
+
+    ways = {way: turn(way, each) for way, each in ways_of(d, limits_of(name, d)).items()}
+    torch.manual_seed(0)
+    seconds = interleaved(ways, repeats, clock=time.process_time)
+    ours, *others = (torch.stack(found[1:]) for found in values.values())
+    gain = ours - torch.stack(others).amax(dim=0)
+    more, less = int((gain > SAME).sum()), int((gain < -SAME).sum())
+    first = seconds["ours"]
+    times = [f"{1e3 * first:.0f}"]
+    times += [f"{1e3 * each:.0f} ({each / first:.1f}x)" for each in list(seconds.values())[1:]]
+    print(f"| {d} | {kind} | {name} | {' | '.join(times)} |", end=" ")
+    print(f"{more}, {less}, {repeats - more - less} |", flush=True)
+
+
 def main(repeats: int = 8) -> None:
-    print("\n## Linear limits\n")
-    print(environment("cpu"))
-    print("\n| d | acquisition | limits | ours, ms | BoTorch, ms | from our starts, ms |", end=" ")
-    print("we reach more, less, the same |\n|---|---|---|---|---|---|---|")
+    print(f"\n## Linear limits\n\n{environment('cpu')}.\n")
+    print("| d | acquisition | limits | ours, CPU ms | BoTorch | from our points |", end=" ")
+    print("our value larger, smaller, the same |\n|---|---|---|---|---|---|---|")
     for d in (3, 6):
         for kind in ("UCB", "LogEI", "CVaR-UCB"):
             for name in ("sum", "two"):
                 row(d, kind, name, repeats)
-
-
-def row(d: int, kind: str, name: str, repeats: int) -> None:
-    bounds = torch.stack([torch.zeros(d), torch.ones(d)]).double()
-    limits, times, gains = limits_of(name, d), torch.zeros(repeats, 3), []
-    for seed in range(repeats):
-        acqf = acquisition_of(kind, d, seed)
-        numbers: dict[str, Any] = {"num_restarts": RESTARTS, "raw_samples": RAW}
-        torch.manual_seed(seed)
-        found = []
-        for way in range(3):
-            start = time.perf_counter()
-            if way == 0:
-                X, _ = optimize_acqf_replicates(acqf, bounds, seeds=seed, **numbers, **limits)
-                X = X[0]
-            elif way == 1:
-                X, _ = optimize_acqf(acqf, bounds, 1, options={"seed": seed}, **numbers, **limits)
-            else:
-                starts = starts_of(acqf, bounds, limits, seed)
-                X, _ = optimize_acqf(
-                    acqf, bounds, 1, RESTARTS, batch_initial_conditions=starts, **limits
-                )
-            times[seed, way] = time.perf_counter() - start
-            with torch.no_grad():
-                found.append(float(acqf(X.unsqueeze(0))))
-        gains.append(found[0] - max(found[1:]))
-    gain, medians = torch.tensor(gains), 1e3 * times.median(dim=0).values
-    more, less = int((gain > SAME).sum()), int((gain < -SAME).sum())
-    ours, theirs, both = (f"{each:.0f}" for each in medians.tolist())
-    print(f"| {d} | {kind} | {name} | {ours} | {theirs} | {both} |", end=" ")
-    print(f"{more}, {less}, {repeats - more - less} |", flush=True)
 
 
 if __name__ == "__main__":
@@ -110,4 +127,4 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=8)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    main(parser.parse_args().repeats)
+    main(**vars(parser.parse_args()))
