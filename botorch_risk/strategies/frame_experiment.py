@@ -250,7 +250,7 @@ class FrameExperiment:
         if X.isnan().any():
             row = frame.index[int(X.isnan().any(dim=-1).to(torch.uint8).argmax())]
             raise InputDataError(f"Expected all settings in each row. Got none in row {row!r}.")
-        return X
+        return layout.within_limits(frame, X)
 
     def tell(self, frame: Any) -> None:
         r"""Record readings, one per row; if they are refused, nothing is changed.

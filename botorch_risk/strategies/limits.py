@@ -198,7 +198,7 @@ class LimitedColumns:
                     conflict = others
             said = " and ".join(f"`{limit}`" for limit in conflict)
             steps = "" if all(step is None for step in self.steps) else " and steps"
-            why = "exclude each other" if len(conflict) > 1 else "exclude all settings"
+            why = "exclude each other" if len(conflict) > 1 else "excludes all settings"
             raise ValueError(
                 f"Expected limits that a setting can meet. Got {said}, which {why} within the "
                 f"bounds{steps} of the columns."
