@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy import ndarray
 
-# A column is added to the list only if the list has at most this many times the wanted settings.
-_GROWTH = 64
+# On the way the list may be this many times as long: 2^21 settings of ten columns are 168 MB.
+_GROWTH = 32
 
 
 def listed_settings(

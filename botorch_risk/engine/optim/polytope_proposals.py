@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from botorch_risk.engine.optim.polytope import ROUNDING, Polytope
 
-# The settings of discrete columns that are listed, at most: 2^18 of ten columns are 20 MB.
-MOST_LISTED = 2**18
+# The settings of discrete columns that are listed, at most.
+MOST_LISTED = 2**16
 
 
 def in_box(polytope: Polytope, uniforms: ndarray) -> ndarray:

@@ -12,15 +12,17 @@ from botorch_risk.engine.optim.polytope import ROUNDING, Polytope
 from botorch_risk.engine.optim.polytope_proposals import Proposal
 from botorch_risk.seeding import derive_seed
 
-# A walk has this many rounds of all directions, and this many more for each direction.
-ROUNDS, ROUNDS_PER_DIRECTION = 20, 10
+# A walk has this many rounds, and this many more for each column that moves; a round has a move for
+# each of them.
+ROUNDS, ROUNDS_PER_COLUMN = 20, 10
 
 
 @dataclass(frozen=True)
 class Walk(Proposal):
     r"""Columns whose points are the ends of random walks from the centre.
 
-    Along random lines (hit-and-run [Smith1984hitandrun]_) and by whole steps of discrete columns.
+    Along random lines (hit-and-run [Smith1984hitandrun]_), and by whole steps of one discrete column
+    or two that make up for each other. Settings that no chain of such steps reaches are left out.
     """
 
     def put(self, polytope: Polytope, points: ndarray, uniforms: ndarray) -> ndarray:
@@ -45,13 +47,14 @@ class Walk(Proposal):
             each = [getattr(stream, draw)((count, *shape)) for stream in streams]
             return np.concatenate(each)
 
-        for _ in range(ROUNDS + ROUNDS_PER_DIRECTION * (len(spread) + len(steps))):
-            for _ in spread:
+        num_stepped = np.isin(polytope.stepped, self.columns).sum() if len(steps) else 0
+        for _ in range(ROUNDS + ROUNDS_PER_COLUMN * (len(spread) + num_stepped)):
+            for _ in range(len(spread)):
                 direction = drawn("standard_normal", len(spread)) @ spread
                 _along(flat, direction, matrix, limit, drawn("random"))
-            for step in steps:
-                direction = np.broadcast_to(step, flat.shape)
-                _along(flat, direction, matrix, limit, drawn("random"), whole=True)
+            for _ in range(num_stepped):
+                step = steps[(drawn("random") * len(steps)).astype(int)]
+                _along(flat, step, matrix, limit, drawn("random"), whole=True)
         points[...] = polytope.on_equalities(flat, polytope.target).reshape(
             points.shape
         )  # without rounding

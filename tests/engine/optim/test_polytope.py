@@ -246,6 +246,39 @@ def test_a_band_with_steps_is_filled_uniformly(walks: bool, monkeypatch: Any) ->
         assert abs(np.std(X[:, 0] - X[:, 1]) - 0.1 / 12**0.5) < 0.002
 
 
+@pytest.mark.parametrize("walks", [False, True])
+def test_settings_in_steps_are_equally_probable(walks: bool, monkeypatch: Any) -> None:
+    r"""Of 8,000 points each of ten settings has 800, with a standard error of 27."""
+    limits = {"equality_constraints": [(EVERY, torch.ones(3), 3.0)]}
+    steps = dict.fromkeys(range(3), [0.0, 1.0, 2.0, 3.0])
+    X = sampled(Polytope.of(3 * UNIT, **limits, discrete_dims=steps), walks, monkeypatch)
+    counts = np.unique(X, axis=0, return_counts=True)[1]
+    assert len(counts) == 10 and counts.min() > 650 and counts.max() < 950
+
+
+def test_settings_that_are_too_many_to_list_walk() -> None:
+    r"""Twelve shares of 100: mean 100 / 12, variance 100 * 112 / 12 * 11 / (12 * 13)."""
+    d = 12
+    bounds = torch.stack([torch.zeros(d), torch.full((d,), 100.0)]).double()
+    whole = (torch.arange(d), torch.ones(d), 100.0)
+    shares = dict.fromkeys(range(d), [float(k) for k in range(101)])
+    polytope = Polytope.of(bounds, equality_constraints=[whole], discrete_dims=shares)
+    assert polytope.settings(10**5) is None
+    X = PolytopeSampler(polytope).sobol(range(4), 256).flatten(0, 1)
+    assert (X.sum(dim=-1) == 100).all() and (X.round() == X).all() and float(X.min()) == 0
+    assert float((X.mean(dim=0) - 100 / d).abs().max()) < 1.2
+    assert abs(float(X.var(dim=0).mean()) - 65.8) < 5
+
+
+def test_one_point_may_be_all_that_is_left() -> None:
+    edges = [(EVERY, -torch.ones(3), 0.0)]  # x_0 + x_1 + x_2 <= 0
+    X, values = optimize_acqf_replicates(
+        Separable(), UNIT, seeds=[0, 1], num_restarts=1, raw_samples=2, inequality_constraints=edges
+    )
+    assert float(X.abs().max()) <= 1e-12
+    torch.testing.assert_close(values, Separable().evaluate(X).squeeze(-1))
+
+
 def test_where_few_proposals_are_inside_points_walk() -> None:
     r"""Ten columns with two equalities of mixed signs."""
     draw = torch.Generator().manual_seed(0)
