@@ -55,8 +55,9 @@ class FrameExperiment:
             have an `environment`.
         units: Units of columns, by name, for messages.
         limits: Limits of sums of settings, by their names and in their units, such as fractions
-            that sum to 1. All settings that are asked for or recommended are within them, and a
-            told setting off by more than 1e-6 of the sum's range is refused.
+            that sum to 1. All settings that are proposed or recommended are within them. A told
+            setting that is off by at most 1e-6 of the sum's range counts as the nearest one within
+            them; others are refused.
         seed: Seed of every random draw.
         options: Further arguments of the strategy; with a list of settings, a Series goes by its
             names, in any order.

@@ -83,7 +83,7 @@ class FrameLayout:
             tuple(limits),
         )
         layout._check(units)
-        layout._limited  # noqa: B018 raises if no setting is within them
+        layout._limited  # noqa: B018 raises if no setting is feasible
         return layout
 
     def _check(self, units: Mapping[str, str]) -> None:
@@ -141,7 +141,7 @@ class FrameLayout:
     @property
     def _coded_limits(self) -> list[LinearLimit]:
         r"""The limits of the strategy's numbers, in which steps are counted."""
-        numbers = {each.name: place for place, each in enumerate(self.parameters)}
+        numbers = {each.name: column for column, each in enumerate(self.parameters)}
         origin, unit = np.array([each.scale for each in self.parameters]).T
         return [limit.rescaled(numbers, origin, unit) for limit in self.limits]
 

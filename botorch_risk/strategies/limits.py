@@ -174,12 +174,12 @@ class LimitedColumns:
             slack = _PRECISION * (most - least)
             if limit.relation != ">=" and least > limit.bound + slack:
                 raise ValueError(
-                    f"Expected limits that a setting can meet. Got `{limit}`, whose left side is "
+                    f"Expected limits with a feasible setting. Got `{limit}`, whose left side is "
                     f"at least {least:g} within the bounds."
                 )
             if limit.relation != "<=" and most < limit.bound - slack:
                 raise ValueError(
-                    f"Expected limits that a setting can meet. Got `{limit}`, whose left side is "
+                    f"Expected limits with a feasible setting. Got `{limit}`, whose left side is "
                     f"at most {most:g} within the bounds."
                 )
 
@@ -200,7 +200,7 @@ class LimitedColumns:
             steps = "" if all(step is None for step in self.steps) else " and steps"
             why = "exclude each other" if len(conflict) > 1 else "excludes all settings"
             raise ValueError(
-                f"Expected limits that a setting can meet. Got {said}, which {why} within the "
+                f"Expected limits with a feasible setting. Got {said}, which {why} within the "
                 f"bounds{steps} of the columns."
             )
         for column, unit in enumerate(np.eye(len(self.columns))):

@@ -129,9 +129,9 @@ class Box:
         bounds: The lower and the upper bounds, `2 x d`.
         integers: The columns of integers, which take the whole numbers within their bounds.
         categories: The columns of categories, whose values are the whole numbers within theirs.
-        limits: Limits on sums of columns, not on categories. All decisions that are asked for or
-            recommended are within them: the initial design fills what they leave evenly, with
-            every whole number as probable as its share of it. If an environment perturbs the
+        limits: Limits on sums of columns, not on categories. All decisions that are proposed or
+            recommended are within them. The initial design fills what they leave evenly: a whole
+            number is as probable as the share that they leave to it. If an environment perturbs the
             decision, the limits are the decision's.
 
     Raises:
@@ -183,7 +183,7 @@ class Box:
                 raise TypeError(f"Expected columns by number in the limits. Got `{limit}`.")
         limits = tuple(limit.of_columns(self.num_columns) for limit in self.limits or ())
         object.__setattr__(self, "limits", limits or None)  # None, as in states without limits
-        self._limited  # noqa: B018 raises if they cannot be met
+        self._limited  # noqa: B018 raises if no decision is feasible
 
     @cached_property
     def _limited(self) -> LimitedColumns | None:

@@ -52,7 +52,7 @@ def test_the_design_counts_whole_numbers_by_what_the_limits_leave_to_them() -> N
         ([{0: 1}], TypeError, "Expected `limits`"),
     ],
 )
-def test_limits_that_cannot_be_met_are_refused_with_the_reason(
+def test_limits_that_exclude_all_settings_are_refused_with_the_reason(
     limits: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -57,7 +57,7 @@ FEW: dict[str, Any] = {"num_restarts": 1, "raw_samples": 4}
 
 @dataclass(frozen=True)
 class Limited:
-    r"""A strategy as `make(box, seeds)`, and the largest batch that it takes."""
+    r"""A strategy as `make(box, seeds)`, and its largest batch."""
 
     name: str
     make: Callable[..., Strategy]
@@ -163,7 +163,7 @@ def outcomes(strategy: Strategy, X: Tensor, index: int) -> Tensor:
 
 
 def told_of(strategy: Strategy, X: Tensor, index: int) -> Tensor:
-    r"""What was asked for, with the context that it met if it is not chosen."""
+    r"""The proposed rows, with the observed context if it is not chosen."""
     space: Any = strategy.space
     if getattr(space, "perturbs", False):
         return X
@@ -188,9 +188,7 @@ def off(box: Box, X: Tensor) -> float:
 @pytest.mark.filterwarnings("ignore:A not p.d.:linear_operator.utils.warnings.NumericalWarning")
 @pytest.mark.parametrize("place", BOXES)
 @pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
-def test_all_that_is_asked_for_and_recommended_is_within_the_limits(
-    case: Limited, place: str
-) -> None:
+def test_all_proposals_and_recommendations_are_within_the_limits(case: Limited, place: str) -> None:
     r"""The initial design, a batch of four, and one point while three of the batch run."""
     box = BOXES[place]
     if case.name == "perturbed" and box.discrete:

@@ -55,7 +55,7 @@ def climb(
         replicates: The replicate of each row, ascending.
         scale: The units of each replicate's values.
         max_iterations: The maximum number of steps from a start.
-        polytope: The limits that the starts meet, and the ends too.
+        polytope: The limits, within which the starts are, and the ends too.
 
     Returns:
         The minima of the standardised values with their sign changed.

@@ -31,12 +31,12 @@ LONGEST_EXCHANGE = 64
 class Polytope:
     r"""The search points of a box within linear limits.
 
-    Search points are on the unit cube, and hold the index of a value in discrete columns: limits
-    are linear in them, as the values are evenly spaced.
+    Search points are on the unit cube, with the index of a value in discrete columns: limits are
+    linear in them, as the values are evenly spaced.
 
     Args:
         lower: The lower bounds, `d`.
-        width: The ranges of the columns, `d`; 0 where one is held fixed.
+        width: The ranges of the columns, `d`; 0 if one is fixed.
         values: The values of the discrete columns.
         matrix: `m x d` coefficients of inequalities in search points, `matrix @ x <= limit`, whose
             sums have a range of 1.
@@ -103,7 +103,7 @@ class Polytope:
 
     @cached_property
     def free(self) -> ndarray:
-        r"""The continuous columns that are not held fixed."""
+        r"""The continuous columns that are not fixed."""
         moves = self.length > 0
         moves[list(self.values)] = False
         return np.flatnonzero(moves)
@@ -286,7 +286,7 @@ def _least(
 def _solved(
     polytope: Polytope, direction: ndarray, depth: float, relaxed: bool, margin: float
 ) -> ndarray | None:
-    r"""The solution of a mixed-integer program up to its precision; None if there is none."""
+    r"""The solution of a mixed-integer program up to its precision; None without one."""
     d, length, unit = polytope.d, polytope.length, np.eye(polytope.d)[polytope.free]
     apart = np.linalg.norm(polytope.matrix[:, polytope.free], axis=1)
     rows = [np.c_[polytope.matrix, apart]]

@@ -129,7 +129,7 @@ def _proposed(
 
 @lru_cache(maxsize=64)
 def _parts_of(polytope: Polytope) -> list[Proposal]:
-    r"""The columns that are drawn together, and how, which takes a few linear programs."""
+    r"""The columns that are drawn together, and how, by a few linear programs."""
     parts = [proposal_of(polytope, columns) or Walk(columns) for columns in _joined(polytope)]
     pilot = sobol_points_of_each([0], MEASURED, polytope.d)[0].numpy()
     shares = [float(_proposed(polytope, [part], pilot)[1].mean()) for part in parts]

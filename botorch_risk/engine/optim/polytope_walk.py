@@ -21,7 +21,7 @@ ROUNDS, ROUNDS_PER_COLUMN = 20, 10
 class Walk(Proposal):
     r"""Columns whose points are the ends of random walks from the centre.
 
-    Along random lines (hit-and-run [Smith1984hitandrun]_), and by whole steps of one discrete column
+    Along random lines (hit-and-run [Smith1984hitandrun]_) and by whole steps of one discrete column
     or two that make up for each other. Settings that no chain of such steps reaches are left out.
     """
 

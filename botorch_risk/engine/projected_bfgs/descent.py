@@ -244,6 +244,8 @@ def _start(
         given = on.put(metric)
         rows.fresh = ~on.functions.isfinite(given).all(2).all(1)
         rows.metric = on.functions.where(rows.fresh[:, None, None], rows.metric, given)
+        if within is not None:
+            _look_round(on, rows)
     # Nothing can move: all coordinates are fixed, or the start is a stationary point exactly.
     _end(on, rows, _projected_gradient(on, rows) <= 0.0, RowStatus.CONVERGED)
     _end(on, rows, ~_are_finite(on, value, gradient), RowStatus.FAILED)

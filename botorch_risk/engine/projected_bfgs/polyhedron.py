@@ -25,7 +25,7 @@ class Polyhedron:
         matrix: `m x p`, with rows of length about 1.
         limit: `m`.
         moves: The orthogonal projection of a move on the allowed ones, `p x p`: those that keep
-            equalities and columns that are held.
+            equalities and fixed columns.
     """
 
     matrix: ndarray

@@ -250,7 +250,7 @@ def test_a_band_with_steps_is_filled_uniformly(walks: bool, monkeypatch: Any) ->
 def test_settings_in_steps_are_equally_probable(walks: bool, monkeypatch: Any) -> None:
     r"""Of 8,000 points each of ten settings has 800, with a standard error of 27."""
     limits = {"equality_constraints": [(EVERY, torch.ones(3), 3.0)]}
-    steps = dict.fromkeys(range(3), [0.0, 1.0, 2.0, 3.0])
+    steps = {column: [0.0, 1.0, 2.0, 3.0] for column in range(3)}
     X = sampled(Polytope.of(3 * UNIT, **limits, discrete_dims=steps), walks, monkeypatch)
     counts = np.unique(X, axis=0, return_counts=True)[1]
     assert len(counts) == 10 and counts.min() > 650 and counts.max() < 950
@@ -261,7 +261,7 @@ def test_settings_that_are_too_many_to_list_walk() -> None:
     d = 12
     bounds = torch.stack([torch.zeros(d), torch.full((d,), 100.0)]).double()
     whole = (torch.arange(d), torch.ones(d), 100.0)
-    shares = dict.fromkeys(range(d), [float(k) for k in range(101)])
+    shares = {column: [float(k) for k in range(101)] for column in range(d)}
     polytope = Polytope.of(bounds, equality_constraints=[whole], discrete_dims=shares)
     assert polytope.settings(10**5) is None
     X = PolytopeSampler(polytope).sobol(range(4), 256).flatten(0, 1)
