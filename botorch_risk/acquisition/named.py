@@ -6,7 +6,7 @@ parts. Where the distribution of W is learnt, `t` is the number of this evaluati
 contexts, initial ones included.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from botorch_risk.environments import (
     Environment,
     InputPerturbation,
     KernelDensityEnvironment,
+    LabelFrequencies,
     ObservedContexts,
     regular_grid,
 )
@@ -153,12 +154,20 @@ def check_risk(risk_measure: Any) -> None:
 
 
 def kernel_density(
-    context_bounds: Tensor, n_w: int = 256, density_options: dict[str, Any] | None = None
+    context_bounds: Tensor,
+    n_w: int = 256,
+    density_options: dict[str, Any] | None = None,
+    categories: Sequence[int] = (),
 ) -> ObservedContexts:
-    r"""Contexts whose distribution is learnt as a kernel density, for SBO-KDE and DRBO-KDE."""
+    r"""Contexts whose distribution is learnt as a kernel density, for SBO-KDE and DRBO-KDE.
+
+    The frequencies of labels, in columns of `categories`, are learnt by `LabelFrequencies`.
+    """
     check_counts(n_w=n_w)
     options = density_options or {}
-    learn = partial(KernelDensityEnvironment, n_w=n_w, **options)
+    learn: Any = partial(KernelDensityEnvironment, n_w=n_w, **options)
+    if categories:
+        learn = LabelFrequencies(categories, density=learn)
     return ObservedContexts(context_bounds, learn, may_leave=options.get("at_bounds") == "clip")
 
 
@@ -167,10 +176,21 @@ def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any
     return {"n_ball": n_w, **(density_options or {})}
 
 
-def empirical_grid(context_bounds: Tensor, num_points: int = 100) -> ObservedContexts:
-    r"""Contexts assigned to the nearest point of a grid, for DRBO-MMD."""
+def empirical_grid(
+    context_bounds: Tensor, num_points: int = 100, categories: Sequence[int] = ()
+) -> ObservedContexts:
+    r"""Contexts assigned to the nearest point of a grid, for DRBO-MMD; or labels, counted."""
     check_counts(num_points=num_points)
-    return ObservedContexts(context_bounds, partial(_nearest_on_grid, num_points=num_points))
+    if not categories:
+        return ObservedContexts(context_bounds, partial(_nearest_on_grid, num_points=num_points))
+    labels = ObservedContexts(context_bounds, LabelFrequencies(categories))
+    d_w = labels.context_bounds.shape[-1]
+    if len(categories) < d_w:
+        raise UnsupportedError(
+            "Expected labels in all columns of contexts or in none, as a grid has no density. "
+            f"Got labels in {list(categories)} of {d_w} columns; use a kernel density."
+        )
+    return labels
 
 
 def _nearest_on_grid(

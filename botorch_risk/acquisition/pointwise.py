@@ -50,6 +50,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     min_distance: float = 0.05  # of a pending point, in diagonals of the unit cube; 0 for none
     _conditioned: Any
     _spacing: Spacing | None = None
+    _apart: tuple[tuple[Tensor, float], ...] = ()  # further points, each with its distance
     _height: Tensor | None = None  # of the penalty, computed when first needed
     _q_twin: ClassVar[str | None] = None
 
@@ -128,19 +129,26 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         super().set_X_pending(pending)
         none = pending is None or pending.shape[-2] == 0
         keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
-        self.keep_apart(self.X_pending)
+        self._find_spacing()
 
     def keep_apart(self, X: Tensor | None, min_distance: float | None = None) -> None:
-        r"""Keep the next point at a minimum distance from others, on which nothing is conditioned.
+        r"""Keep the next point at a minimum distance from points other than the pending ones.
+
+        Nothing is conditioned on them. They stay when the pending points change.
 
         Args:
-            X: The points, `batch_shape x p x d`; None for no distance from any.
+            X: The points, `batch_shape x p x d`; None for no others.
             min_distance: In diagonals of the unit cube. Default: `self.min_distance`.
         """
         distance = self.min_distance if min_distance is None else min_distance
-        spacing = None
-        if X is not None and X.shape[-2] > 0 and distance > 0:
-            spacing = Spacing.of(self.model, self.score, self._decisions(X), distance)
+        keep_unregistered(self, "_apart", () if X is None else ((X, distance),))
+        self._find_spacing()
+
+    def _find_spacing(self) -> None:
+        pending = getattr(self, "X_pending", None)
+        apart = [*self._apart] if pending is None else [(pending, self.min_distance), *self._apart]
+        apart = [(self._decisions(X), d) for X, d in apart if X.shape[-2] > 0 and d > 0]
+        spacing = Spacing.of(self.model, self.score, apart) if apart else None
         keep_unregistered(self, "_spacing", spacing)
         keep_unregistered(self, "_height", None)
 

@@ -2,7 +2,7 @@ r"""Keep a point away from those under evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,47 +22,49 @@ _NUM_REFERENCES = 64
 class Spacing:
     r"""A penalty on points that are close to points under evaluation.
 
-        height * max(0, 1 - |z(x) - z(x_p)| / radius),   of the nearest pending point x_p
+        height * max_p max(0, 1 - |z(x) - z(x_p)| / radius_p),   p the points under evaluation
 
     The height is three times the range of the scores at the training and the pending points. At a
-    distance of the radius or more the score is unchanged.
+    distance of the radii or more the score is unchanged.
 
     Args:
         score: Values `batch_shape x m` of points `batch_shape x m x d`.
         scaled: Maps points `... x m x d` to the unit cube, one column for each label.
         pending: Pending points in the unit cube, `batch_shape x p x d'`.
         references: Points whose scores give the height, `batch_shape x n x d`.
-        radius: The minimum distance in the unit cube.
+        radius: The minimum distance from each in the unit cube, `p`.
     """
 
     score: Callable[[Tensor], Tensor]
     scaled: Callable[[Tensor], Tensor]
     pending: Tensor
     references: Tensor
-    radius: float
+    radius: Tensor
 
     @classmethod
     def of(
-        cls, model: Model, score: Callable[[Tensor], Tensor], X_pending: Tensor, distance: float
+        cls, model: Model, score: Callable[[Tensor], Tensor], apart: Sequence[tuple[Tensor, float]]
     ) -> Spacing | None:
         r"""The spacing of an acquisition function; None if its model has no training inputs.
 
         Args:
             model: Of the points, or of the points with values of W in further columns.
             score: The acquisition function.
-            X_pending: `batch_shape x p x d`.
-            distance: The minimum distance, in units of the diagonal of the unit cube.
+            apart: Points `batch_shape x p x d`, one tensor or more, each with its minimum distance
+                in diagonals of the unit cube.
         """
-        scaled = UnitCube.of(model, X_pending.shape[-1])
+        first, d = apart[0][0], apart[0][0].shape[-1]
+        scaled = UnitCube.of(model, d)
         if scaled is None:
             return None
-        d = X_pending.shape[-1]
-        known = scaled.known[..., -_NUM_REFERENCES:, :d].to(X_pending)
-        shape = torch.broadcast_shapes(known.shape[:-2], X_pending.shape[:-2])
-        both = [each.expand(*shape, *each.shape[-2:]) for each in (known, X_pending)]
-        references = torch.cat(both, dim=-2).detach()
-        pending = scaled(X_pending).detach()
-        return cls(score, scaled, pending, references, distance * d**0.5)
+        known = scaled.known[..., -_NUM_REFERENCES:, :d].to(first)
+        parts = known, *(points.to(first) for points, _ in apart)
+        shape = torch.broadcast_shapes(*(each.shape[:-2] for each in parts))
+        known, *points = (each.expand(*shape, *each.shape[-2:]) for each in parts)
+        X_pending = torch.cat(points, dim=-2).detach()
+        references = torch.cat([known, X_pending], dim=-2).detach()
+        radii = [first.new_full((each.shape[-2],), distance * d**0.5) for each, distance in apart]
+        return cls(score, scaled, scaled(X_pending).detach(), references, torch.cat(radii))
 
     def height(self) -> Tensor:
         r"""The penalty at a pending point, `batch_shape`."""
@@ -77,9 +79,9 @@ class Spacing:
     def penalty(self, X: Tensor, height: Tensor) -> Tensor:
         r"""What is subtracted from scores, `batch_shape x m`, of points `batch_shape x m x d`."""
         away = self.scaled(X).unsqueeze(-2) - self.pending.unsqueeze(-3)
-        nearest = away.square().sum(dim=-1).amin(dim=-1)
-        distance = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
-        return height.unsqueeze(-1) * (1 - distance / self.radius).clamp_min(0.0)
+        nearest = (away.square().sum(dim=-1) / self.radius.square()).amin(dim=-1)
+        share = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
+        return height.unsqueeze(-1) * (1 - share).clamp_min(0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +113,8 @@ class UnitCube:
         if not getattr(first, "train_inputs", None):
             return None
         known = original_inputs(first)
-        if getattr(first, "_is_ensemble", False):
-            known = known[0]
+        if getattr(first, "_is_ensemble", False) or known.dim() - 2 > len(first.batch_shape):
+            known = known.select(-3, 0)  # alike for all samples, or all outcomes
         if known.shape[-1] < num_columns:
             return None
         transform = first._modules.get("input_transform")

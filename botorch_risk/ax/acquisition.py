@@ -23,6 +23,7 @@ from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.risk import Expectation
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.decision_then_value import select_least_certain_value
+from botorch_risk.strategies.environment_risk import DISTANCE_IF_W_IS_CHOSEN
 
 CONSTRAINT_BETA, CONSTRAINT_UPPER_BETA = 9.0, 0.0  # as `risk_search` has them, which were measured
 
@@ -171,6 +172,8 @@ class ChosenContextAcquisition(RiskAcquisition):
             botorch_acqf_class, {"environment": environment, **botorch_acqf_options}, model
         )
         self.X_pending = pending
+        if isinstance(bound, PointwiseAcquisitionFunction):
+            bound.min_distance = DISTANCE_IF_W_IS_CHOSEN
         acqf = OfDecisions(bound, self._num_decisions)
         acqf.set_X_pending(pending)
         return acqf

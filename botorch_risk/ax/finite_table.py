@@ -123,8 +123,7 @@ class FiniteTableNode(ExternalGenerationNode):
         assert self._search is not None  # Ax updates the state before
         # Ax resets it to an integer, which its SQL store does not take for the same as a float.
         self.fit_time_since_gen = float(self.fit_time_since_gen)
-        self._search.mark_pending([self._pair(each) for each in pending_parameters])
-        asked = self._search.ask(q=1)
+        asked = self._search.ask(1, pending=[self._pair(each) for each in pending_parameters])
         if not asked:
             raise SearchSpaceExhausted("Every pair of the table was tried, or is pending.")
         (pair,) = asked
@@ -180,7 +179,7 @@ class FiniteTableNode(ExternalGenerationNode):
             values = [outcome for *_, outcome in inside]
             search.tell(pairs, torch.tensor(values, dtype=torch.double))
         waiting = pending_features(experiment)[metric]
-        search.mark_pending([self._pair(each.parameters) for each in waiting])
+        search.start([self._pair(each.parameters) for each in waiting])
         return search
 
     def _pair(self, parameters: TParameterization) -> Pair:

@@ -5,6 +5,7 @@ from .density import KernelDensity
 from .discrete import DiscreteEnvironment, EmpiricalGrid, StandardDeviationBox, regular_grid
 from .environment import Environment, IndependentEnvironment
 from .kernel_density import KernelDensityEnvironment, leave_one_out_bandwidth, silverman_bandwidth
+from .label_frequencies import LabelFrequencies
 from .observed_contexts import ObservedContexts
 from .perturbation import InputPerturbation, PerturbedEnvironment
 from .radius import bootstrap_radius, cross_validated_radius
@@ -19,6 +20,7 @@ __all__ = [
     "InputPerturbation",
     "KernelDensity",
     "KernelDensityEnvironment",
+    "LabelFrequencies",
     "Mixture",
     "ObservedContexts",
     "PerturbedEnvironment",

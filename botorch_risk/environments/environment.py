@@ -265,14 +265,16 @@ def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
 
 # Of a decision under evaluation whose w is not known yet.
 _NUM_READINGS = 8
+_TINY = 1e-30  # a weight that leaves something to choose from if all of a category have none
 
 
 def inputs_of_readings(environment: Environment, X: Tensor) -> Tensor:
     r"""Inputs at which decisions are read while their w is not known, `batch_shape x n' x d`.
 
-    Eight values of the support stand for w, at equal steps of probability. Their average would do
-    for none: it need not be in the support, and of codes it means nothing. A distribution with
-    categories, which have no order to step through, is read at each value of its support.
+    Eight values of the support stand for w, at equal steps of probability. Their average may be
+    outside the support, and an average of codes means nothing. A distribution with
+    categories, which have no order to step through, is read at each value of its support; if other
+    columns are numbers, at eight values of each combination of categories at most.
 
     Args:
         environment: The distribution of W.
@@ -280,17 +282,46 @@ def inputs_of_readings(environment: Environment, X: Tensor) -> Tensor:
     """
     inputs, weights = environment.expand(X)  # batch_shape x m x n_w x d
     shares, n_w = weights.expand(inputs.shape[:-1]), inputs.shape[-2]
+    steps = torch.arange(_NUM_READINGS, dtype=torch.double, device=inputs.device)
+    steps = (steps + 0.5).unsqueeze(-1) / _NUM_READINGS
     if not environment.categories:
-        steps = torch.arange(_NUM_READINGS, dtype=torch.double, device=inputs.device)
-        steps = (steps + 0.5).unsqueeze(-1) / _NUM_READINGS
         return choose(inputs, shares, steps).flatten(-3, -2)
-    # In a batch, the most probable value stands in for those that one replicate does not have.
     index = torch.arange(n_w, device=inputs.device)
-    index = index.where(shares > 0, shares.argmax(dim=-1, keepdim=True))
     if weights.dim() <= 2:
-        index = index[..., (weights > 0).reshape(-1, n_w).any(dim=0)]
+        index = index[(weights > 0).reshape(-1, n_w).any(dim=0)]
+    groups = _groups_of_categories(environment, index)
+    if groups is not None:
+        few = [
+            choose(each.double().unsqueeze(-1), shares[..., each] + _TINY, steps).squeeze(-1).long()
+            if len(each) > _NUM_READINGS
+            else each.expand(*shares.shape[:-1], -1)
+            for each in groups
+        ]
+        index = torch.cat(few, dim=-1)
+    # In a batch, the most probable value stands in for those that one replicate does not have.
+    index = index.expand(*shares.shape[:-1], -1)
+    index = index.where(shares.gather(-1, index) > 0, shares.argmax(dim=-1, keepdim=True))
     rows = index.unsqueeze(-1).expand(*index.shape, inputs.shape[-1])
     return inputs.gather(-2, rows).flatten(-3, -2)
+
+
+def _groups_of_categories(environment: Environment, index: Tensor) -> list[Tensor] | None:
+    r"""The places among `index` of each combination of categories.
+
+    None unless W has numbers too, more values than readings, and the same combinations at the same
+    places in all replicates.
+    """
+    columns = list(environment.categories)
+    if not isinstance(environment, IndependentEnvironment) or len(index) <= _NUM_READINGS:
+        return None
+    codes = environment.points[..., index, :][..., columns].reshape(-1, len(index), len(columns))
+    if len(columns) == environment.points.shape[-1] or (codes != codes[:1]).any():
+        return None
+    combination = codes[0].unique(dim=0, return_inverse=True)[1].tolist()
+    places: dict[int, list[int]] = {one: [] for one in combination}  # in this order, for any codes
+    for place, one in enumerate(combination):
+        places[one].append(place)
+    return [index[each] for each in places.values()]
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:

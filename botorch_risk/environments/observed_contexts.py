@@ -1,16 +1,18 @@
 r"""Contexts that are observed with the outcome, from which their distribution is learnt."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
+from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_bounds, check_flags
 from botorch_risk.environments.environment import IndependentEnvironment
 from botorch_risk.environments.kernel_density import KernelDensityEnvironment
+from botorch_risk.environments.label_frequencies import LabelFrequencies, check_labels
 
 
 class Learner(Protocol):
@@ -36,14 +38,17 @@ class ObservedContexts:
     Args:
         context_bounds: Their lower and upper bounds, `2 x d_w`.
         learn: Maps contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
-            Default: a `KernelDensityEnvironment` of 256 points.
-        may_leave: Whether contexts outside the bounds are accepted. A kernel density then counts
-            them at the bounds (`at_bounds="clip"`); another learner has to take them.
+            Default: a `KernelDensityEnvironment` of 256 points. `LabelFrequencies()` if columns
+            are labels, which have no order.
+        may_leave: Whether contexts outside the bounds are accepted, labels never. A kernel density
+            then counts them at the bounds (`at_bounds="clip"`); another learner has to accept them.
 
     Raises:
-        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
-        ValueError: If a lower bound is not below its upper bound, or one is not finite; or if
-            contexts may leave the bounds and a density does not clip them.
+        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`, or without the columns of
+            labels.
+        ValueError: If a lower bound is not below its upper bound, or one is not finite; if the
+            bounds of labels are not whole numbers; or if contexts may leave the bounds and a
+            density does not clip them.
 
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk
@@ -68,14 +73,38 @@ class ObservedContexts:
         bounds = as_floating(self.context_bounds, "context_bounds").detach().clone()
         check_bounds(bounds, name="context_bounds")
         object.__setattr__(self, "context_bounds", bounds)
+        learn: Any = self.learn
+        if isinstance(learn, LabelFrequencies):
+            learn.codes(bounds)  # raises unless they fit
+            if self.may_leave:
+                learn = replace(learn, density=_clipped(learn.density))
+        elif self.may_leave:
+            learn = _clipped(learn)
+        object.__setattr__(self, "learn", learn)
+
+    @property
+    def codes(self) -> dict[int, list[float]]:
+        r"""The codes of each column of W that is labels."""
         learn = self.learn
-        if self.may_leave and isinstance(learn, partial) and learn.func is KernelDensityEnvironment:
-            if (at_bounds := learn.keywords.get("at_bounds", "clip")) != "clip":
-                raise ValueError(
-                    "Expected a density with at_bounds='clip' for contexts that may leave their "
-                    f"bounds. Got {at_bounds=}."
-                )
-            object.__setattr__(self, "learn", partial(learn, at_bounds="clip"))
+        return learn.codes(self.context_bounds) if isinstance(learn, LabelFrequencies) else {}
+
+    def check(self, contexts: Tensor) -> None:
+        r"""Raise an error unless contexts `... x d_w`, or NaN, can be learnt from.
+
+        Raises:
+            InputDataError: If a label is unknown, or a context is outside bounds that it may not
+                leave.
+        """
+        check_labels(contexts, self.codes)
+        lower, upper = bounds = self.context_bounds.to(contexts)
+        outside = (lower > contexts) | (upper < contexts)
+        if outside.any() and not self.may_leave:
+            raise InputDataError(
+                "Expected contexts within `context_bounds`, unless they may leave them: "
+                "`ObservedContexts(..., may_leave=True)`, or of a strategy with `density_options` "
+                "{'at_bounds': 'clip'}. "
+                f"Got {contexts[outside][0].item()}, context_bounds={bounds.tolist()}."
+            )
 
     def learnt(self, observed: Tensor, seeds: int | Sequence[int]) -> IndependentEnvironment:
         r"""The distribution learnt from `batch_shape x t x d_w` contexts, with one seed each."""
@@ -90,3 +119,15 @@ class ObservedContexts:
         r"""A box of decisions `2 x d_x` with the bounds of the contexts, `2 x d`."""
         bounds = as_floating(bounds, "bounds")
         return torch.cat([bounds, self.context_bounds.to(bounds)], dim=-1)
+
+
+def _clipped(learn: Any) -> Any:
+    r"""A kernel density that counts contexts outside the bounds at them; else `learn` itself."""
+    if not (isinstance(learn, partial) and learn.func is KernelDensityEnvironment):
+        return learn
+    if (at_bounds := learn.keywords.get("at_bounds", "clip")) != "clip":
+        raise ValueError(
+            "Expected a density with at_bounds='clip' for contexts that may leave their "
+            f"bounds. Got {at_bounds=}."
+        )
+    return partial(learn, at_bounds="clip")

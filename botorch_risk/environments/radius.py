@@ -38,8 +38,8 @@ def bootstrap_radius(
     Args:
         ball: A ball of any radius; only its `distance` is used, bound to the points here.
         observed: Values of W, `t x d_w`.
-        contexts: Learns the distribution, always on the same points, such as an `EmpiricalGrid` or
-            a `KernelDensityEnvironment` with `rule="quadrature"`.
+        contexts: Learns the distribution, always on the same points, such as an `EmpiricalGrid`,
+            `LabelFrequencies` or a `KernelDensityEnvironment` with `rule="quadrature"`.
         coverage: Probability, in (0, 1).
         num_resamples: The number of resamples.
         seed: Seed of the resamples.
@@ -163,12 +163,12 @@ def _learnt(ball: Ball, contexts: ObservedContexts, samples: Tensor) -> tuple[Te
             "Expected distributions on the same points, such as an `EmpiricalGrid` makes or "
             '`KernelDensityEnvironment(rule="quadrature")`. Got points that depend on the sample.'
         )
-    return environment.weights, ball.bind(_Points(points[0]))
+    return environment.weights, ball.bind(_Points(points[0], environment.categories))
 
 
 class _Points:
-    def __init__(self, points: Tensor) -> None:
-        self.points = points
+    def __init__(self, points: Tensor, categories: tuple[int, ...]) -> None:
+        self.points, self.categories = points, categories
 
 
 def _covering(distances: Tensor, coverage: float) -> float:

@@ -89,4 +89,4 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         r"""Set pending decisions of the bound."""
         self.bound.set_X_pending(X_pending)
         self.X_pending = self.bound.X_pending
-        self.keep_apart(self.X_pending)
+        self._find_spacing()

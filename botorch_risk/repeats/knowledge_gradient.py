@@ -85,6 +85,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         (torch.Size([3]), torch.Size([]))
     """
 
+    # Pending points count as compared, which keeps points apart; 0.05 costs regret in a batch.
+    min_distance = 0.02
     num_repeats: Tensor
     _states: Sequence[Any]
 

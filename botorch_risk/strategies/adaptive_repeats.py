@@ -29,6 +29,7 @@ from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View, rows_at
 from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights
+from botorch_risk.strategies.running import expect_running
 from botorch_risk.strategies.space import Box, check_columns, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -204,7 +205,7 @@ class WorthOfReadings:
             view.belief, risk_aversion=reporting.weights.risk_aversion, **vars(self)
         )
         if view.running is not None:
-            acquisition.set_X_pending(view.space.unit(view.running[..., :-1]))
+            expect_running(acquisition, view.space.unit(view.running[..., :-1]))
         streams = view.history.streams("acquisition")
         X = view.space.maximize(
             acquisition, streams, 1, reporting.num_restarts, reporting.raw_samples

@@ -26,7 +26,7 @@ from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_ev
 from botorch_risk.seeding import derive_seed
 from botorch_risk.stopping import regret_samples
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.finite_domain import FiniteDomain, codes_of
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.prediction import (
     Interval,
@@ -209,10 +209,8 @@ class EnvironmentRisk(Method):
         categories = view.space.box.cat_dims
         if not self.uses_w:
             X, bounds = X[..., :d_x], bounds[..., :d_x]
-        elif not view.space.is_learnt and view.space.environment.categories:
-            environment = view.space.environment
-            of_w = codes_of(environment.points, environment.categories)
-            categories |= {d_x + column: values for column, values in of_w.items()}
+        else:
+            categories |= view.space.categories_of_w
         if row is not None:
             X, Y = X[row], Y[row]
         transform = one_hot_inputs(bounds, categories)
@@ -366,7 +364,8 @@ class Turn:
         r"""The distribution of W of one replicate in this round, without a batch dimension."""
         if not self.space.is_learnt:
             return self.space.of([row]).environment
-        return DiscreteEnvironment(self.environment.points[row], self.environment.weights[row])
+        of_all = self.environment
+        return DiscreteEnvironment(of_all.points[row], of_all.weights[row], of_all.categories)
 
     def streams(self, purpose: str) -> list[int]:
         r"""A seed for each replicate, for this round and this choice."""

@@ -23,7 +23,7 @@ from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.risk.measures import even_weights
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.finite_domain import FiniteDomain
+from botorch_risk.strategies.finite_domain import FiniteDomain, codes_of
 from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.space import Box, check_columns
 
@@ -109,6 +109,15 @@ class EnvironmentSpace:
     def perturbs(self) -> bool:
         r"""Whether a row is a decision with the perturbed decision."""
         return isinstance(self.environment, InputPerturbation)
+
+    @property
+    def categories_of_w(self) -> dict[int, list[float]]:
+        r"""The values of each column of W that is a category, by its place among the inputs."""
+        environment, d_x = self.environment, self.bounds.shape[-1]
+        codes = environment.codes if self.is_learnt else {}
+        if not self.is_learnt and environment.categories:
+            codes = codes_of(environment.points, environment.categories)
+        return {d_x + column: values for column, values in codes.items()}
 
     @property
     def num_columns(self) -> int:
@@ -214,7 +223,7 @@ class EnvironmentSpace:
         X = self.box.checked(X)
         W = X[..., self.bounds.shape[-1] :]
         if self.is_learnt:
-            self._check_contexts(W)
+            self.environment.check(W)
             return X
         supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
         outside = W.isfinite().all(dim=-1) & ~supported
@@ -225,14 +234,3 @@ class EnvironmentSpace:
                 f"Got {W[index].tolist()} at {index}."
             )
         return X
-
-    def _check_contexts(self, W: Tensor) -> None:
-        lower, upper = bounds = self.environment.context_bounds.to(W)
-        outside = (lower > W) | (upper < W)
-        if outside.any() and not self.environment.may_leave:
-            raise InputDataError(
-                "Expected contexts within `context_bounds`, unless they may leave them: "
-                "`ObservedContexts(..., may_leave=True)`, or of a strategy with `density_options` "
-                "{'at_bounds': 'clip'}. "
-                f"Got {W[outside][0].item()}, context_bounds={bounds.tolist()}."
-            )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
-from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
+from botorch_risk.environments import DiscreteEnvironment, LabelFrequencies, ObservedContexts
 from botorch_risk.risk import ShareAbove
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.limits import LimitedColumns, LinearLimit
@@ -205,6 +205,13 @@ class FrameLayout:
 
     def _check_environment(self, environment: Any) -> None:
         r"""Raise a `ValueError` unless each listed value of W has a named context."""
+        if isinstance(environment, ObservedContexts) and environment.codes != self._codes:
+            named = {each.name: list(each.labels) for each in self.contexts if each.labels}
+            raise ValueError(
+                f"Expected `environment` to learn the frequencies of the labels {named}, by "
+                f"`LabelFrequencies({list(self._codes)})` with codes from 0. "
+                f"Got {environment.codes or environment.learn}."
+            )
         if not isinstance(environment, DiscreteEnvironment):
             return
         for each, column in zip(self.contexts, environment.points.unbind(dim=-1), strict=False):
@@ -253,25 +260,36 @@ class FrameLayout:
     def _with_contexts(
         self, make: Callable[..., Strategy], options: dict[str, Any]
     ) -> dict[str, Any]:
-        r"""The options, with bounds for contexts whose distribution is learnt."""
+        r"""The options, with bounds and labels for contexts whose distribution is learnt."""
         if not self.contexts or options.keys() & {"environment", "context_bounds"}:
             return options
         for each in self.contexts:
-            if each.labels or each.step is not None:
+            if each.step is not None:
                 raise UnsupportedError(
-                    "Expected (low, high) for a context whose distribution is learnt, or an "
-                    f"`environment`. Got {each.name!r}, which has labels or steps."
+                    "Expected (low, high) or labels for a context whose distribution is learnt, or "
+                    f"an `environment`. Got {each.name!r}, which has steps."
                 )
         bounds = torch.tensor([each.bounds for each in self.contexts], dtype=torch.double).mT
-        taken = inspect.signature(make).parameters
-        if "context_bounds" in taken:
-            return {**options, "context_bounds": bounds}
-        if "environment" in taken:
-            return {**options, "environment": ObservedContexts(bounds)}
+        labels, arguments = list(self._codes), inspect.signature(make).parameters
+        if "context_bounds" in arguments and (not labels or "context_categories" in arguments):
+            named = {"context_categories": labels} if labels else {}
+            return {**options, "context_bounds": bounds, **named}
+        if "environment" in arguments:
+            learnt = ObservedContexts(bounds)
+            if labels:
+                learnt = ObservedContexts(bounds, LabelFrequencies(labels))
+            return {**options, "environment": learnt}
+        said = "`context_categories`" if "context_bounds" in arguments else "`context_bounds`"
         raise UnsupportedError(
-            "Expected a strategy with the argument `context_bounds` or `environment`, such as "
+            f"Expected a strategy with the argument {said} or `environment`, such as "
             f"`risk_kde`, for the contexts {[each.name for each in self.contexts]}. Got {make}."
         )
+
+    @property
+    def _codes(self) -> dict[int, list[float]]:
+        r"""The codes of each context that has labels."""
+        numbered = enumerate(self.contexts)
+        return {i: [*map(float, range(len(c.labels)))] for i, c in numbered if c.labels}
 
     def check_contexts(self, frame: Any, X: Tensor, space: Any) -> None:
         r"""Raise an error unless every context can occur in the known distribution.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition import named
@@ -27,6 +28,7 @@ def risk_kde(
     risk_measure: RiskMeasure | named.RiskSchedule,
     n_w: int = 256,
     density_options: dict[str, Any] | None = None,
+    context_categories: Sequence[int] = (),
     beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
@@ -44,6 +46,9 @@ def risk_kde(
             quasi-random ones match.
         density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
             bounds are refused unless `at_bounds` is `"clip"`.
+        context_categories: The columns of contexts that are labels, from 0, coded by the whole
+            numbers within their bounds. Their frequencies are learnt by `LabelFrequencies`, and
+            each point of the density of the others is repeated for each label.
         beta: Squared width of the bound: a number, or a function of t.
         options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
@@ -62,7 +67,7 @@ def risk_kde(
         torch.Size([2, 4, 1])
     """
     check_arguments(risk_kde, locals())
-    density = named.kernel_density(context_bounds, n_w, density_options)
+    density = named.kernel_density(context_bounds, n_w, density_options, context_categories)
     return risk_search(
         bounds, seeds, environment=density, risk_measure=risk_measure, beta=beta, **options
     )
@@ -75,6 +80,7 @@ def sbo_kde(
     context_bounds: Tensor,
     n_w: int = 256,
     density_options: dict[str, Any] | None = None,
+    context_categories: Sequence[int] = (),
     beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
@@ -93,7 +99,7 @@ def sbo_kde(
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
     check_arguments(sbo_kde, locals())
-    density = named.kernel_density(context_bounds, n_w, density_options)
+    density = named.kernel_density(context_bounds, n_w, density_options, context_categories)
     options = {**AS_IN_PAPERS, **options}
     return risk_search(
         bounds, seeds, environment=density, risk_measure=Expectation(), beta=beta, **options
@@ -108,15 +114,17 @@ def drbo_kde(
     n_w: int = 256,
     radius_scale: float = 1.0,
     density_options: dict[str, Any] | None = None,
+    context_categories: Sequence[int] = (),
     beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
     r"""DRBO-KDE: the worst distribution in a ball round the density [Huang2024kde]_, Eq. (5).
 
     A ball in total variation. Its radius at evaluation t, the initial ones counted, is
-    `radius_scale * t^(-2 / (4 + d_w))`, in the paper's l1 units; the infimum is over the points of
-    the density and the same number of Sobol points in the whole box. For the other arguments and
-    errors see `risk_kde`.
+    `radius_scale * t^(-2 / (4 + d_w))`, in the paper's l1 units; d_w counts columns of labels too,
+    although their frequencies are learnt faster. The infimum is over the points of the density and
+    the same number of Sobol points in the whole box. For the other arguments and errors see
+    `risk_kde`.
 
     Args:
         n_w: Points of the density, and of the box.
@@ -132,7 +140,9 @@ def drbo_kde(
         torch.Size([2, 4, 1])
     """
     check_arguments(drbo_kde, locals())
-    density = named.kernel_density(context_bounds, n_w, named.with_ball(n_w, density_options))
+    density = named.kernel_density(
+        context_bounds, n_w, named.with_ball(n_w, density_options), context_categories
+    )
     ball = partial(named.total_variation_schedule, radius_scale=radius_scale)
     options = {**AS_IN_PAPERS, **options}
     return risk_search(bounds, seeds, environment=density, risk_measure=ball, beta=beta, **options)
@@ -147,6 +157,7 @@ def drbo_mmd(
     radius_scale: float = 1.0,
     kernel: Callable[[Tensor, Tensor], Tensor] | None = None,
     minimax: bool = False,
+    context_categories: Sequence[int] = (),
     beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
@@ -168,9 +179,12 @@ def drbo_mmd(
         kernel: The kernel of the discrepancy. Default: a squared exponential of lengthscale 0.2 of
             the range of each context.
         minimax: Whether to maximise the minimax approximation of the worst case.
+        context_categories: As in `risk_kde`: all columns of contexts or none. Labels need a
+            `kernel`, and their frequencies are counted without a grid.
 
     Raises:
         BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
+        UnsupportedError: If there are labels without a `kernel`, or numbers next to labels.
         ValueError: If `num_points` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
@@ -180,7 +194,12 @@ def drbo_mmd(
         torch.Size([2, 4, 1])
     """
     check_arguments(drbo_mmd, locals())
-    grid = named.empirical_grid(context_bounds, num_points)
+    if context_categories and kernel is None:
+        raise UnsupportedError(
+            "Expected a `kernel` of your own for labels, whose codes have no distance, such as "
+            f"BoTorch's `CategoricalKernel`. Got {kernel=}, {context_categories=}."
+        )
+    grid = named.empirical_grid(context_bounds, num_points, context_categories)
     ball = partial(
         named.discrepancy_schedule,
         kernel=named.discrepancy_kernel(grid.context_bounds) if kernel is None else kernel,

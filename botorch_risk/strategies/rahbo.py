@@ -28,6 +28,7 @@ from botorch_risk.strategies.prediction import (
     check_num_samples,
     normal_interval,
 )
+from botorch_risk.strategies.running import expect_running
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -193,9 +194,8 @@ class MeanVarianceSearch(Method):
         r"""The maximiser of the acquisition function."""
         acquisition = self.acquisition(view.belief, view.round, self.weights)
         if view.running is not None:
-            acquisition.set_X_pending(
-                view.space.unit(view.running[..., : view.decisions.shape[-1]])
-            )
+            decisions = view.running[..., : view.decisions.shape[-1]]
+            expect_running(acquisition, view.space.unit(decisions))
         return view.space.maximize(
             acquisition,
             view.history.streams("acquisition"),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.method import View
@@ -18,6 +19,16 @@ from botorch_risk.strategies.space import Box, Space
 # may have rounded it.
 NEAR = 0.05
 _NUM_DRAWS = 64  # for rows that repeat others
+
+
+def expect_running(acquisition: PointwiseAcquisitionFunction, X: Tensor) -> None:
+    r"""Condition an acquisition function on points that run, `R x p x d'`, and stay away from them.
+
+    The distance is 0.05 of the diagonal of the unit cube also where points of a batch may be closer
+    to each other, as those of a knowledge gradient.
+    """
+    acquisition.set_X_pending(X)
+    acquisition.keep_apart(X, PointwiseAcquisitionFunction.min_distance)
 
 
 def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR) -> Tensor:

@@ -3,7 +3,7 @@ r"""Conditions x contexts: named pairs to try next, and the condition to recomme
 import math
 import reprlib
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,46 +87,49 @@ class TableSearch:
         self._condition_of = {name: i for i, name in enumerate(conditions.names)}
         self._context_of = {name: i for i, name in enumerate(contexts.names)}
         self._outcomes: dict[int, list[float]] = {}
-        self._pending: list[int] = []
+        self._running: list[int] = []
         self._far: set[tuple[int, float]] = set()  # of which a warning told
         self._known: tuple[TableReadings, Any] | None = None
 
     @property
-    def pending(self) -> list[Pair]:
-        r"""Pairs that were asked for but not told yet."""
-        return [self._pair(each) for each in self._pending]
+    def running(self) -> list[Pair]:
+        r"""Pairs that were asked for, or started by somebody else, and are not told yet."""
+        return [self._pair(each) for each in self._running]
 
     @property
     def num_outcomes(self) -> int:
         r"""The number of pairs with an outcome."""
         return len(self._read)
 
-    def ask(self, q: int = 8) -> list[Pair]:
-        r"""The next pairs to try, each allowed, never tried and not pending.
+    def ask(self, q: int = 8, pending: Sequence[tuple[Any, Any]] = ()) -> list[Pair]:
+        r"""The next pairs to try, each allowed, never tried and not running.
 
         Pairs are random until `num_initial` have been asked for or told and two have an outcome.
-        Then the rule chooses them, each as if earlier and pending pairs had been tried.
+        Then the rule chooses them, each as if earlier pairs and those that run had been tried.
 
         Args:
             q: The number of pairs on the plate; fewer if fewer are left.
+            pending: Pairs that somebody else has started, as in `start`.
 
         Raises:
+            InputDataError: If a name is not in the table.
             ValueError: If `q` is not positive.
         """
         check_counts(q=q)
+        self.start(pending)
         free = self._free()
         q = min(q, int(free.sum()))
-        started = len(self._outcomes) + len(self._pending)
-        at_random = q if len(self._read) < 2 else min(q, max(0, self._num_initial - started))
+        num_started = len(self._outcomes) + len(self._running)
+        at_random = q if len(self._read) < 2 else min(q, max(0, self._num_initial - num_started))
         left = free.nonzero().squeeze(-1)
         order = torch.randperm(len(left), generator=self._stream("initial pairs"))
         chosen = left[order[:at_random]].tolist()
         if q > at_random:
-            pending = torch.tensor([[*self._pending, *chosen]], dtype=torch.long)
+            tried = torch.tensor([[*self._running, *chosen]], dtype=torch.long)
             streams = [self._stream("pairs")]
-            plate = choose_plate(self._belief(), self.rule, q - at_random, streams, pending)
+            plate = choose_plate(self._belief(), self.rule, q - at_random, streams, tried)
             chosen += plate[0].tolist()
-        self._pending += chosen
+        self._running += chosen
         return [self._pair(each) for each in chosen]
 
     def tell(self, pairs: Sequence[tuple[Any, Any]], Y: Tensor) -> None:
@@ -144,6 +147,15 @@ class TableSearch:
             BotorchTensorDimensionError: If there is not one outcome for each pair.
             InputDataError: If a name is not in the table, or an outcome is infinite.
         """
+        listed, outcomes = self._with_outcomes(pairs, Y)
+        for pair, outcome in zip(listed, outcomes, strict=True):
+            self._outcomes.setdefault(pair, []).append(outcome)
+        self._after_telling()
+
+    def _with_outcomes(
+        self, pairs: Sequence[tuple[Any, Any]], Y: Tensor
+    ) -> tuple[list[int], list[float]]:
+        r"""The numbers of pairs, and one outcome each."""
         outcomes = as_floating(Y, "Y").double()
         listed = [self._index(pair) for pair in pairs]
         if outcomes.shape != (len(listed),):
@@ -153,9 +165,7 @@ class TableSearch:
             )
         if outcomes.isinf().any():
             raise InputDataError("Expected finite `Y`, NaN where missing. Got infinity.")
-        for pair, outcome in zip(listed, outcomes.tolist(), strict=True):
-            self._outcomes.setdefault(pair, []).append(outcome)
-        self._after_telling()
+        return listed, outcomes.tolist()
 
     def tell_matrix(self, Y: Any) -> None:
         r"""Record the whole table so far, replacing everything told before.
@@ -185,7 +195,7 @@ class TableSearch:
         self._after_telling()
 
     def _after_telling(self) -> None:
-        self._pending = [pair for pair in self._pending if pair not in self._outcomes]
+        self._running = [pair for pair in self._running if pair not in self._outcomes]
         self._known = None
         before, self._far = self._far, self._far_outcomes()
         if new := sorted(self._far - before):
@@ -202,18 +212,76 @@ class TableSearch:
         told = [(pair, y) for pair, each in self._outcomes.items() for y in each]
         return {told[index] for index in far_positions([y for _, y in told])}
 
-    def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        r"""Mark pairs as pending that somebody else chose and is trying.
+    def start(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        r"""Let pairs run that somebody else has started.
 
         Args:
-            pairs: Pairs by name; those with an outcome or already pending do not change.
+            pairs: Pairs by name; those with an outcome do not change.
 
         Raises:
             InputDataError: If a name is not in the table.
         """
-        listed = dict.fromkeys(self._index(pair) for pair in pairs)
-        known = {*self._outcomes, *self._pending}
-        self._pending += [pair for pair in listed if pair not in known]
+        started = dict.fromkeys(self._index(pair) for pair in pairs)
+        known = {*self._outcomes, *self._running}
+        self._running += [pair for pair in started if pair not in known]
+
+    def cancel(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        r"""Give up pairs that run, as if they had not been asked for; they may come again.
+
+        Args:
+            pairs: Pairs by name.
+
+        Raises:
+            InputDataError: If a name is not in the table.
+            ValueError: If a pair does not run.
+        """
+        cancelled = self._among(self._running, "that run", pairs)
+        self._running = [pair for pair in self._running if pair not in cancelled]
+
+    def correct(self, pairs: Sequence[tuple[Any, Any]], Y: Tensor) -> None:
+        r"""Replace all outcomes of pairs; if they are refused, nothing is changed.
+
+        Args:
+            pairs: Pairs by name that were told; several times for several readings.
+            Y: One outcome each; NaN for a failed experiment.
+
+        Raises:
+            BotorchTensorDimensionError: If there is not one outcome for each pair.
+            InputDataError: If a name is not in the table, or an outcome is infinite.
+            ValueError: If a pair has not been told.
+        """
+        listed, outcomes = self._with_outcomes(pairs, Y)
+        corrected: dict[int, list[float]] = {
+            pair: [] for pair in self._among(self._outcomes, "that were told", pairs)
+        }
+        for pair, outcome in zip(listed, outcomes, strict=True):
+            corrected[pair].append(outcome)
+        self._outcomes |= corrected
+        self._after_telling()
+
+    def withdraw(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        r"""Remove all outcomes of pairs, as if they had never been told; they may come again.
+
+        Args:
+            pairs: Pairs by name.
+
+        Raises:
+            InputDataError: If a name is not in the table.
+            ValueError: If a pair has not been told.
+        """
+        for pair in self._among(self._outcomes, "that were told", pairs):
+            del self._outcomes[pair]
+        self._after_telling()
+
+    def _among(
+        self, known: Collection[int], what: str, pairs: Sequence[tuple[Any, Any]]
+    ) -> list[int]:
+        r"""The numbers of pairs, each once, all of which are known."""
+        listed = list(dict.fromkeys(self._index(pair) for pair in pairs))
+        for pair in listed:
+            if pair not in known:
+                raise ValueError(f"Expected pairs {what}. Got {tuple(self._pair(pair))}.")
+        return listed
 
     def recommend(self) -> RankedCondition:
         r"""The condition with the best expected risk, tried or not.
@@ -260,7 +328,7 @@ class TableSearch:
                     [pair, [None if y != y else y for y in outcomes]]
                     for pair, outcomes in self._outcomes.items()
                 ],
-                "pending": list(self._pending),
+                "running": list(self._running),
             }
         )
 
@@ -271,20 +339,20 @@ class TableSearch:
             ValueError: If it is not a state, was damaged, has other arguments, or has pairs that
                 are not in the table; then nothing is changed.
         """
-        content = opened(state, "arguments", "outcomes", "pending")
+        content = opened(state, "arguments", "outcomes", "running")
         found = difference(self._arguments(), content["arguments"])
         if found is not None:
             raise ValueError(f"Expected the state of a search that was built alike. {found}")
-        pending, told = content["pending"], content["outcomes"]
-        if not isinstance(pending, list) or not isinstance(told, list):
+        running, told = content["running"], content["outcomes"]
+        if not isinstance(running, list) or not isinstance(told, list):
             raise ValueError(f"Expected lists of pairs. Got {reprlib.repr(content)}.")
         outcomes = [_told(each) for each in told]
         seen, number = set(), len(self._allowed)
-        for pair in [*(pair for pair, _ in outcomes), *pending]:
+        for pair in [*(pair for pair, _ in outcomes), *running]:
             if type(pair) is not int or not 0 <= pair < number or pair in seen:
                 raise ValueError(f"Expected each pair once, from 0 to {number - 1}. Got {pair!r}.")
             seen.add(pair)
-        self._outcomes, self._pending, self._known = dict(outcomes), [*pending], None
+        self._outcomes, self._running, self._known = dict(outcomes), [*running], None
         self._far = self._far_outcomes()
 
     def _arguments(self) -> dict[str, Any]:
@@ -334,11 +402,11 @@ class TableSearch:
 
     def _free(self) -> Tensor:
         free = self._allowed.clone()
-        free[[*self._outcomes, *self._pending]] = False
+        free[[*self._outcomes, *self._running]] = False
         return free
 
     def _stream(self, purpose: str) -> torch.Generator:
-        started = len(self._outcomes) + len(self._pending)
+        started = len(self._outcomes) + len(self._running)
         return generators(self._seed, purpose, started)[0]
 
     def _pair(self, pair: int) -> Pair:

@@ -187,5 +187,36 @@ def test_the_score_falls_within_a_distance_in_the_range_of_the_inputs(transform:
     least, most = acqf.score(data).amin(), acqf.score(data).amax()
     expected = acqf.score(X) - 3 * (most - least) * torch.tensor([1.0, 0.5, 1e-3, 0.0]).double()
     torch.testing.assert_close(acqf.evaluate(X), expected)
-    acqf.keep_apart(None)
+    acqf.set_X_pending(None)
     assert torch.equal(acqf.evaluate(X), acqf.score(X))
+
+
+def test_points_that_are_not_conditioned_on_have_a_distance_of_their_own() -> None:
+    data = torch.rand(6, 2, dtype=torch.float64)
+    acqf = Height(SingleTaskGP(data, data[:, :1], input_transform=Normalize(2)))
+    near, far = torch.tensor([[[0.5, 0.5]], [[0.5, 0.2]]], dtype=torch.float64)
+    acqf.keep_apart(far, 0.2)
+    acqf.set_X_pending(near)  # the others stay
+
+    def free(point: torch.Tensor, distance: float) -> bool:
+        width = data.amax(dim=0) - data.amin(dim=0)
+        X = point + torch.tensor([distance * 2**0.5, 0.0], dtype=torch.float64) * width
+        return bool(acqf.evaluate(X) == acqf.score(X))
+
+    assert free(near, 0.0501) and free(far, 0.2001)
+    assert not free(near, 0.0499) and not free(far, 0.1999)
+    acqf.keep_apart(None)
+    assert free(far, 0.0) and not free(near, 0.0)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+def test_a_model_of_several_outcomes_scales_points_as_a_model_of_one(batch: Any) -> None:
+    data = torch.rand(*batch, 6, 2, dtype=torch.float64)
+    one, two = (
+        Height(SingleTaskGP(data, data[..., :m], input_transform=Normalize(2))) for m in (1, 2)
+    )
+    X = torch.rand(*batch, 32, 2, dtype=torch.float64)
+    for each in (one, two):
+        each.set_X_pending(X[..., :3, :])
+    torch.testing.assert_close(one.evaluate(X), two.evaluate(X))
+    assert (one.evaluate(X) < one.score(X)).any()

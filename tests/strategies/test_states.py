@@ -194,7 +194,7 @@ FAULTS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("table", ("outcomes", 0, 0), 99, r"from 0 to 11. Got 99"),
     ("table", ("outcomes", 0, 0), 1.5, r"from 0 to 11. Got 1.5"),
     ("table", ("outcomes",), lambda old: [*old, old[0]], r"each pair once"),
-    ("table", ("pending",), lambda old: [*old, old[0]], r"each pair once"),
+    ("table", ("running",), lambda old: [*old, old[0]], r"each pair once"),
     ("table", ("outcomes", 0, 1), [torch.inf], r"finite outcomes of pair"),
     ("table", ("outcomes", 0, 1), ["0.3"], r"finite outcomes of pair .* Got '0.3'"),
     ("table", ("outcomes",), {}, r"lists of pairs"),

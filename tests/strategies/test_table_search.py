@@ -1,6 +1,7 @@
 r"""Named pairs of a finite table, and the condition that is recommended."""
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -130,8 +131,8 @@ def test_failures_are_not_tried_again_and_tell_nothing() -> None:
         each.tell(first[:5], [outcome(pair) for pair in first[:5]])
     found.tell(first[5:], [torch.nan])
     assert found.num_outcomes == 5
-    assert found.pending == []
-    assert same.pending == first[5:]
+    assert found.running == []
+    assert same.running == first[5:]
     assert first[5] not in [*found.ask(20), *same.ask(20)]
     torch.testing.assert_close(found.recommend().risk, same.recommend().risk, rtol=0.1, atol=0.1)
 
@@ -209,10 +210,10 @@ def test_a_search_resumes_from_json() -> None:
     found, resumed, other = search(seed=3), search(seed=3), search(seed=4)
     played(found, 2)
     found.ask(2)
-    found.tell([found.pending[0]], [torch.nan])
+    found.tell([found.running[0]], [torch.nan])
     state = json.loads(json.dumps(found.state_dict(), allow_nan=False))
     resumed.load_state_dict(state)
-    assert resumed.pending == found.pending
+    assert resumed.running == found.running
     assert resumed.ranking() == found.ranking()
     assert resumed.ask(4) == found.ask(4)
     with pytest.raises(ValueError, match=r"built alike. Expected seed=4. Got seed=3"):
@@ -243,7 +244,7 @@ def test_refused_outcomes_change_nothing() -> None:
     ):
         with pytest.raises(error, match=message):
             found.tell(told, values)
-    assert found.pending == pairs
+    assert found.running == pairs
     assert found.num_outcomes == 0
     with pytest.raises(BotorchTensorDimensionError, match=r"`Y` to have shape `8 x 8`"):
         found.tell_matrix(Y[:3])
@@ -340,19 +341,60 @@ def test_the_probability_to_be_best_holds_at_its_rate(measure: RiskMeasure) -> N
     assert abs(np.mean(stated) - np.mean(true)) < 0.1
 
 
-def test_pairs_that_somebody_else_tries_are_pending() -> None:
+def test_pairs_that_somebody_else_has_started_run() -> None:
     mine, other = search(num_initial=4), search(num_initial=4)
     first = mine.ask(q=4)
     for each in (mine, other):
         each.tell(first, [outcome(pair) for pair in first])
     plate = mine.ask(q=3)
-    other.mark_pending([*plate[:2], *first, plate[0]])
-    assert other.pending == plate[:2]
+    (new,) = other.ask(1, pending=[*plate[:2], *first, plate[0]])
+    assert other.running == [*plate[:2], new]
     assert other.num_outcomes == 4
-    assert other.ask(q=1)[0] not in [*first, *plate[:2]]
+    assert new == plate[2]
     with pytest.raises(InputDataError, match=r"Expected a name of the contexts. Got 'nowhere'"):
-        other.mark_pending([(CONDITIONS[0], "nowhere")])
-    assert len(other.pending) == 3
+        other.ask(pending=[(CONDITIONS[0], "nowhere")])
+    assert len(other.running) == 3
+
+
+def test_what_is_cancelled_or_withdrawn_never_was_and_what_is_corrected_was_told_right() -> None:
+    expected, found = search(num_initial=4), search(num_initial=4)
+    first = expected.ask(q=4)
+    assert found.ask(q=4) == first
+    values = [outcome(pair) for pair in first]
+    expected.tell(first, values)
+    found.tell(first, [values[0], 9.0, *values[2:]])
+    found.tell(first[1:2], [8.0])
+    found.correct(first[1:2], values[1:2])
+    assert found.state_dict() == expected.state_dict()
+    found.cancel(found.ask(q=3))
+    stranger = next(pair for pair in every_pair() if pair not in first)
+    found.tell([stranger, stranger], [1.0, torch.nan])
+    found.withdraw([stranger])
+    assert found.state_dict() == expected.state_dict()
+    assert found.ask(q=3) == expected.ask(q=3)
+    assert found.recommend() == expected.recommend()
+
+
+def test_what_does_not_run_and_was_not_told_is_named() -> None:
+    found = search(num_initial=4)
+    pairs = found.ask(q=4)
+    found.tell(pairs[:2], [1.0, 2.0])
+    before = found.state_dict()
+    name = re.escape(str(tuple(pairs[0])))
+    with pytest.raises(ValueError, match=f"Expected pairs that run. Got {name}"):
+        found.cancel(pairs)
+    name = re.escape(str(tuple(pairs[2])))
+    with pytest.raises(ValueError, match=f"Expected pairs that were told. Got {name}"):
+        found.withdraw(pairs)
+    with pytest.raises(ValueError, match=f"Expected pairs that were told. Got {name}"):
+        found.correct(pairs, [1.0] * 4)
+    with pytest.raises(BotorchTensorDimensionError, match="Got 2 pairs, 1 outcomes"):
+        found.correct(pairs[:2], [1.0])
+    assert found.state_dict() == before
+
+
+def every_pair() -> list[Pair]:
+    return [Pair(condition, context) for condition in CONDITIONS for context in CONTEXTS]
 
 
 def test_distances_of_the_user_tell_which_conditions_are_alike() -> None:

@@ -1,15 +1,17 @@
-r"""Loops with batches of one, four and eight, 24 evaluations after the initial design.
+r"""Loops with batches of one, four and eight, and with four settings that run at any time.
 
     python -m bench.studies.batches.loops --to FOLDER --code NAME [--only TEXT]
+    python -m bench.studies.batches.loops --pack FOLDER  # into rows.jsonl.gz
 
-A file per problem, number and name of the code, `FOLDER/rahbo-sine.4.NAME.json`, is written once:
-the command goes on where it was stopped. For batches as they were, the same program runs with an
-earlier commit first in `PYTHONPATH`.
+There are 24 evaluations after the initial design. A file per problem, number and name of the code,
+`FOLDER/rahbo-sine.4.NAME.json`, is written once: the command goes on where it was stopped. For
+batches as they were, the same program runs in a checkout of an earlier commit.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,8 +40,9 @@ from botorch_risk.test_functions import (
     HeteroscedasticSine,
 )
 
-SEEDS = tuple(range(2400, 2424))  # other ones than those that chose the design
+SEEDS = tuple(range(2500, 2596))  # the distances were chosen on 2400 to 2495
 NUM_EVALUATIONS, NUMBERS = 24, (1, 4, 8)
+NUM_RUNNING, SEEDS_OF_RUNNING = 4, SEEDS[:24]
 NUM_REPEATS, NOISE = 3, 0.1
 SEARCH: dict[str, Any] = {"num_restarts": 4, "raw_samples": 64}
 
@@ -172,20 +175,76 @@ def loop(task: Task, seeds: list[int], q: int) -> dict[str, Any]:
     return row
 
 
+def running(task: Task, seeds: list[int]) -> dict[str, Any]:
+    r"""A loop in which four settings run: the oldest is told, and one more is started.
+
+    Returns:
+        The regrets after all evaluations, `1 x R`, and the distance of each new decision from the
+        closest one that runs, `rounds x R`: in widths of the box (`closest`), and in lengthscales
+        (`lengthscales`).
+    """
+    strategy = task.build(seeds)
+    row: dict[str, Any] = {"closest": [], "lengthscales": []}
+    width = (strategy.space.bounds[1] - strategy.space.bounds[0]).unsqueeze(0)
+    strategy.tell(*task.observe(strategy.ask(), generators(seeds, "observations", 0)))
+    started = strategy.ask(NUM_RUNNING)
+    for t in range(1, NUM_EVALUATIONS + 1):
+        told, started = started.split([1, started.shape[1] - 1], dim=1)
+        strategy.tell(*task.observe(told, generators(seeds, "observations", t)))
+        if t > NUM_EVALUATIONS - NUM_RUNNING:
+            continue
+        new = strategy.ask(1)
+        away = (new - started)[..., : task.num_decision] / width
+        scales = lengthscales(strategy.belief)[..., : task.num_decision]
+        for name, scaled in (("closest", away), ("lengthscales", away / scales)):
+            row[name].append(scaled.norm(dim=-1).amin(dim=-1).tolist())
+        started = torch.cat([started, new], dim=1)
+    row["regret"] = [task.regret(strategy.recommend()).tolist()]
+    return row
+
+
+def lengthscales(belief: Any) -> Tensor:
+    r"""The lengthscales of a belief's first kernel that has some, `R x 1 x d`."""
+    parts = belief.modules() if isinstance(belief, torch.nn.Module) else belief.model.modules()
+    found: Tensor = next(
+        part.lengthscale for part in parts if getattr(part, "lengthscale", None) is not None
+    )
+    return found.detach()
+
+
+def pack(folder: Path) -> None:
+    r"""Collect the rows of all files, rounded to four digits."""
+    rows = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
+    for row in rows:
+        for name in {"regret", "closest", "lengthscales"} & row.keys():
+            row[name] = [[float(f"{value:.4g}") for value in each] for each in row[name]]
+    with gzip.GzipFile(Path(__file__).with_name("rows.jsonl.gz"), "wb", mtime=0) as file:
+        file.write("\n".join(map(json.dumps, rows)).encode())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--to", type=Path, required=True)
-    parser.add_argument("--code", required=True, help="the name of the code that runs")
+    parser.add_argument("--to", type=Path)
+    parser.add_argument("--pack", type=Path)
+    parser.add_argument("--code", help="the name of the code that runs")
     parser.add_argument("--only", default="", help="a part of the names of the files")
     arguments = parser.parse_args()
+    if arguments.pack:
+        pack(arguments.pack)
+    if arguments.to is None:
+        return
     torch.set_num_threads(1)
     arguments.to.mkdir(parents=True, exist_ok=True)
-    for q in NUMBERS[::-1]:
+    for q in (*NUMBERS[::-1], "running"):
         for name, make in TASKS.items():
             path = arguments.to / f"{name}.{q}.{arguments.code}.json"
             if path.exists() or arguments.only not in path.name:
                 continue
-            row = {"task": name, "q": q, "code": arguments.code, **loop(make(), list(SEEDS), q)}
+            if isinstance(q, int):
+                found = loop(make(), list(SEEDS), q)
+            else:
+                found = running(make(), list(SEEDS_OF_RUNNING))
+            row = {"task": name, "q": q, "code": arguments.code, **found}
             write_text(path, json.dumps(row))
             print(path.name, flush=True)
 
