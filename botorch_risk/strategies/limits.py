@@ -32,6 +32,8 @@ class LinearLimit:
 
         sum of coefficients[column] * x[column]  <=, >= or ==  bound
 
+    Fractions that sum to 1 are a mixture [Cornell2002mixtures]_.
+
     Args:
         coefficients: The weight of each column: by the number of the column in a `Box`, by its name
             in a `FrameExperiment`. Other columns have none.
@@ -276,6 +278,8 @@ class LimitedColumns:
 
 def in_unit_cube(constraints: Constraints, bounds: Tensor) -> Constraints:
     r"""Constraints on columns of the unit cube that mean those on the columns of a box."""
+    if not constraints:
+        return {}
     lower, upper = bounds.cpu().double()
     width = upper - lower
     return {

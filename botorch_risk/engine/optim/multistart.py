@@ -92,10 +92,10 @@ def optimize_acqf_replicates(
         raw_points: Points within the bounds to choose the starts from, `R x n x d`, instead of
             Sobol points; `raw_samples` is then ignored. Each column of `discrete_dims` starts at
             the value nearest to the point's.
-        inequality_constraints: Tuples of columns, their coefficients and the least sum, as in
-            `optimize_acqf`; on each point by itself. Not on categories, and only on evenly spaced
-            values of `discrete_dims`.
-        equality_constraints: Likewise with the only sum.
+        inequality_constraints: Tuples of columns `n`, their coefficients `n` and the least sum, as
+            in `optimize_acqf`; on each point by itself. Not on categories, and only on evenly
+            spaced values of `discrete_dims`.
+        equality_constraints: Likewise, of columns `n`, their coefficients `n` and the only sum.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each

@@ -66,8 +66,8 @@ class Polytope:
 
         Args:
             bounds: Lower and upper bounds, `2 x d`.
-            inequality_constraints: Tuples of columns, their coefficients and the least sum.
-            equality_constraints: Likewise with the only sum.
+            inequality_constraints: Tuples of columns `n`, their coefficients `n` and the least sum.
+            equality_constraints: Likewise, of columns `n`, their coefficients `n` and the only sum.
             discrete_dims: Ordered columns with a list of values; with a limit they are evenly
                 spaced.
             cat_dims: Columns of categories, which no limit can be on.
@@ -81,9 +81,9 @@ class Polytope:
             >>> bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
             >>> whole = (torch.arange(3), torch.ones(3), 1.0)  # x_0 + x_1 + x_2 == 1
             >>> mixtures = Polytope.of(bounds, equality_constraints=[whole])
-            >>> point, has_one = mixtures.nearest(torch.tensor([[0.9, 0.3, 0.1]]))
-            >>> point
-            tensor([[0.8000, 0.2000, 0.0000]])
+            >>> point, has_one = mixtures.nearest(0.1 * torch.tensor([[9.0, 3.0, 1.0]]).double())
+            >>> point.round(decimals=4)
+            tensor([[0.8000, 0.2000, 0.0000]], dtype=torch.float64)
         """
         box = as_floating(bounds, "bounds").detach()
         discrete = discrete_columns(discrete_dims, cat_dims, box)
