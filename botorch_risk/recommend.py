@@ -406,6 +406,8 @@ def recommend_everywhere(
     raw_samples: int = 256,
     discrete_dims: Mapping[int, Sequence[float]] | None = None,
     cat_dims: Mapping[int, Sequence[float]] | None = None,
+    inequality_constraints: Sequence[tuple[Tensor, Tensor, float]] | None = None,
+    equality_constraints: Sequence[tuple[Tensor, Tensor, float]] | None = None,
 ) -> Recommendation:
     r"""Find the decision, evaluated or not, with the largest risk by a rule of `recommend`.
 
@@ -427,6 +429,8 @@ def recommend_everywhere(
         discrete_dims: Ordered columns with a list of values, as a dictionary from columns to
             values.
         cat_dims: Columns of categories, as a dictionary from columns to unordered values.
+        inequality_constraints: Linear limits of the decisions, as in `optimize_acqf_replicates`.
+        equality_constraints: Likewise.
 
     Returns:
         The decisions, `R x d_x`. Rows refer to the evaluated decisions; `n` is the optimiser's.
@@ -463,6 +467,8 @@ def recommend_everywhere(
         raw_samples=raw_samples,
         discrete_dims=discrete_dims,
         cat_dims=cat_dims,
+        inequality_constraints=inequality_constraints,
+        equality_constraints=equality_constraints,
     )
     offered = found if evaluated is None else torch.cat([_offered(evaluated, found), found], dim=-2)
     return recommend(bound, offered, rule)

@@ -231,6 +231,7 @@ WITHOUT = {
     "engine.optimize_acqf_replicates",
     "robust.Reduction",
     "strategies.EnvironmentSpace",
+    "strategies.LinearLimit",
     "strategies.TableSearch",
 }
 

@@ -32,6 +32,7 @@ def one_core(quick: bool) -> None:
         botorch_loop,
         constrained_round,
         fit_quality,
+        linear_limits,
         long_loops,
         mixed_search,
         rahbo_loop,
@@ -45,6 +46,7 @@ def one_core(quick: bool) -> None:
     botorch_loop.main(repeats=1 if quick else 9)
     given_up.main(1 if quick else len(given_up.LOOPS))
     mixed_search.main(repeats=1 if quick else 5)
+    linear_limits.main(repeats=1 if quick else 8)
     constrained_round.main(repeats=1 if quick else 5)
     rahbo_loop.main(plain=2 if quick else 32)
     risk_measures.main()

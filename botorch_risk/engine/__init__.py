@@ -36,6 +36,9 @@ Samples of the hyperparameters, in place of a fit; `model` of batch shape `[S]` 
 Maximisation:
 
     optimize_acqf_replicates(acqf, bounds, seeds, ...) -> X: R x q x d, values
+        inequality_constraints=, equality_constraints=, as in BoTorch's `optimize_acqf`
+    Polytope.of(bounds, the same two, ...)             .nearest(X) -> the nearest points inside
+    PolytopeSampler(polytope)                          .sobol(seeds, n), .uniform(seeds, n)
     gen_candidates_quasi_newton                        for BoTorch's `optimize_acqf`
     PointwiseAcquisition                               the protocol: .evaluate(X) -> batch_shape x m
     minimize_rows(objective, start, lower, upper, ...) -> Minima
@@ -54,6 +57,8 @@ from .fit.starts import Starts
 from .optim.candidates import gen_candidates_quasi_newton
 from .optim.multistart import optimize_acqf_replicates
 from .optim.pointwise import PointwiseAcquisition
+from .optim.polytope import Polytope
+from .optim.polytope_sampler import PolytopeSampler
 from .posterior.belief import Belief
 from .posterior.domain import DomainPosterior
 from .posterior.fast_marginals import FastMarginals
@@ -73,6 +78,8 @@ __all__ = [
     "NotInClosedFormError",
     "Optimum",
     "PointwiseAcquisition",
+    "Polytope",
+    "PolytopeSampler",
     "Process",
     "SampledHyperparameters",
     "Starts",

@@ -30,6 +30,7 @@ from .history import History
 from .kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from .knowledge_gradient import LargestKnowledgeGradient
 from .level_set_search import ClassifyRisk, ReadingOfClasses, level_set_search
+from .limits import LinearLimit
 from .method import Classification, Method, State, View
 from .pareto_search import HypervolumeImprovement, ObjectiveRisksRecipe, ParetoSearch, pareto_search
 from .rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us, risk_averse_kg
@@ -62,6 +63,7 @@ __all__ = [
     "HypervolumeImprovement",
     "LacingValue",
     "LargestKnowledgeGradient",
+    "LinearLimit",
     "MeanVarianceSearch",
     "MeasuredBox",
     "Method",

@@ -17,16 +17,10 @@ from torch import Tensor
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import ContinuedEstimator, Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, maximize_by_botorch
 from botorch_risk.strategies.method import Method, State, View, best_observed
 from botorch_risk.strategies.prediction import Interval, Prediction, predict_by_models
-from botorch_risk.strategies.space import (
-    AcquisitionOfDecisions,
-    Box,
-    Space,
-    check_space,
-    maximize_by_botorch,
-    unit_cube,
-)
+from botorch_risk.strategies.space import Box, Space, check_space, unit_cube
 
 AcquisitionFactory = Callable[[Any, int], AcquisitionFunction]
 ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]
@@ -46,7 +40,7 @@ class Acquire(Method):
             itself: ours do, and so do BoTorch's analytic ones if arguments such as `best_f` have
             one number per replicate. Otherwise replicates are processed in sequence, each with its
             own model, by `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a box with
-            integers or categories.
+            integers or categories; within limits, by `optimize_acqf_replicates`.
         model: Maps inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
         estimator: Fits the model.
         num_restarts: Starts of the acquisition optimiser.
@@ -149,6 +143,9 @@ class Acquire(Method):
             "num_restarts": self.num_restarts,
             "raw_samples": self.raw_samples,
         }
+        if isinstance(view.space, Box) and view.space.limits is not None:
+            pointwise: Any = acquisition  # or one of BoTorch's, which is called with q = 1
+            return view.space.maximize(pointwise, [seed], q, self.num_restarts, self.raw_samples)
         if isinstance(view.space, Box) and view.space.discrete:
             of_decisions = AcquisitionOfDecisions(acquisition, view.space.unit)
             return maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)

@@ -284,6 +284,7 @@ class EnvironmentRisk(Method):
             raw_samples=self.raw_samples,
             discrete_dims=view.space.box.discrete_dims,
             cat_dims=view.space.box.cat_dims,
+            **view.space.box.constraints,
         )
 
     def predict(self, view: View, X: Tensor) -> Prediction:
@@ -422,6 +423,7 @@ class Turn:
             raw_samples=self.method.raw_samples,
             discrete_dims=self.space.box.discrete_dims,
             cat_dims=self.space.box.cat_dims,
+            **self.space.box.constraints,
         )[0]
         return self.space.box.spared(bound, X, self.pending_decisions)
 

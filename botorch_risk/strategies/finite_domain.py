@@ -56,6 +56,7 @@ class FiniteDomain:
     initial_level: int = 0
     categories: tuple[int, ...] = ()
     integers: ClassVar[tuple[int, ...]] = ()  # a kernel sees whole numbers in their order
+    limits: ClassVar[None] = None  # a list has the decisions within limits
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -2,7 +2,7 @@ r"""One laboratory experiment with readings in a DataFrame."""
 
 import reprlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -17,6 +17,7 @@ from botorch_risk.models.far_readings import FAR, far_positions
 from botorch_risk.strategies.arguments import describe, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.frame_layout import Direction, FrameLayout
+from botorch_risk.strategies.limits import LinearLimit
 from botorch_risk.strategies.method import View
 from botorch_risk.strategies.named_columns import check_names, numbers_of, told_values
 from botorch_risk.strategies.prediction import Interval
@@ -53,6 +54,10 @@ class FrameExperiment:
             list of labels in the order of their codes. Their distribution is learnt, that of labels
             by `LabelFrequencies`, unless `options` have an `environment`.
         units: Units of columns, by name, for messages.
+        limits: Limits of sums of settings, by their names and in their units, such as fractions
+            that sum to 1. All settings that are proposed or recommended are within them. A told
+            setting that is off by at most 1e-6 of the sum's range counts as the nearest one within
+            them; others are refused.
         seed: Seed of every random draw.
         options: Further arguments of the strategy; with a list of settings, a Series goes by its
             names, in any order.
@@ -60,8 +65,10 @@ class FrameExperiment:
     Raises:
         MissingExtraError: If pandas is not installed.
         UnsupportedError: If the strategy does not take categories or contexts, its points have
-            other columns, or an option has a threshold whose sign would be wrong.
-        ValueError: If the description of a column, an outcome or a unit is invalid.
+            other columns, an option has a threshold whose sign would be wrong, or a limit is on
+            labels or on a list of settings.
+        ValueError: If the description of a column, an outcome or a unit is invalid, or if no
+            setting is within the limits, or only one.
 
     Example:
         >>> import pandas as pd
@@ -89,12 +96,13 @@ class FrameExperiment:
         *,
         contexts: Mapping[str, Any] | None = None,
         units: Mapping[str, str] | None = None,
+        limits: Sequence[LinearLimit] = (),
         seed: int = 0,
         **options: Any,
     ) -> None:
         self._pandas: Any = require_extra("pandas", "botorch_risk[frames]")
         check_arguments(FrameExperiment.__init__, locals())
-        self._layout = FrameLayout.of(parameters, outcomes, contexts or {}, units or {})
+        self._layout = FrameLayout.of(parameters, outcomes, contexts or {}, units or {}, limits)
         self._labels: Any = None if self._layout.domain is None else parameters.index
         if self._labels is not None:  # such as weights of the settings, by name
             options = {
@@ -243,7 +251,7 @@ class FrameExperiment:
         if X.isnan().any():
             row = frame.index[int(X.isnan().any(dim=-1).to(torch.uint8).argmax())]
             raise InputDataError(f"Expected all settings in each row. Got none in row {row!r}.")
-        return X
+        return layout.within_limits(frame, X)
 
     def tell(self, frame: Any) -> None:
         r"""Record readings, one per row; if they are refused, nothing is changed.
@@ -259,14 +267,15 @@ class FrameExperiment:
 
         Raises:
             InputDataError: If a column is missing, unknown or duplicated, a label is unknown, a
-                number is outside its range or off its step, or a reading is not a number; or if the
-                method cannot use the readings.
+                number is outside its range or off its step, settings are outside the limits, or a
+                reading is not a number; or if the method cannot use the readings.
             TypeError: If it is not a DataFrame.
         """
         layout = self._layout
         check_names(frame, layout.names)
         X, y = layout.points(frame, layout.columns), layout.outcomes(frame)
         layout.check_contexts(frame, X, self.strategy.space)
+        X = layout.within_limits(frame, X)
         is_point = X.isfinite().all(dim=-1)
         if not is_point.all():
             rows = frame.index[~is_point.numpy()].tolist()
@@ -481,6 +490,7 @@ class FrameExperiment:
         r"""The points and the readings of the strategy's history, which the rows determine."""
         frame, layout = self._pandas.DataFrame(rows, columns=self._layout.names), self._layout
         X, y = layout.points(frame, layout.columns), layout.outcomes(frame)
+        X = layout.within_limits(frame, X)
         y = y.unsqueeze(-1) if y.dim() == 1 else y
         row = torch.tensor(joined, dtype=torch.long)
         is_point = row >= 0

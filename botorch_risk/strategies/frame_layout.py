@@ -6,8 +6,10 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
@@ -17,6 +19,7 @@ from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, Ris
 from botorch_risk.environments import DiscreteEnvironment, LabelFrequencies, ObservedContexts
 from botorch_risk.risk import ShareAbove
 from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.limits import LimitedColumns, LinearLimit
 from botorch_risk.strategies.named_columns import NamedColumn, check_names, numbers_of
 from botorch_risk.strategies.pareto_search import HypervolumeImprovement
 from botorch_risk.strategies.space import Box
@@ -42,12 +45,14 @@ class FrameLayout:
         contexts: The contexts, noted with the outcome but not set.
         signs: -1 for an outcome that is minimised, since strategies maximise; otherwise 1.
         domain: The list of settings, `|D| x d`; None for a box.
+        limits: The limits of the parameters, by their names.
     """
 
     parameters: tuple[NamedColumn, ...]
     contexts: tuple[NamedColumn, ...]
     signs: Mapping[str, float]
     domain: Tensor | None = field(default=None, compare=False)
+    limits: tuple[LinearLimit, ...] = ()
 
     @classmethod
     def of(
@@ -56,12 +61,15 @@ class FrameLayout:
         outcomes: Mapping[str, Direction | None],
         contexts: Mapping[str, Any],
         units: Mapping[str, str],
+        limits: Sequence[LinearLimit] = (),
     ) -> FrameLayout:
         r"""The layout that a user describes; see `FrameExperiment`.
 
         Raises:
             InputDataError: If a list of settings has a value that is not a number.
-            ValueError: If the description of a column, an outcome or a unit is invalid.
+            UnsupportedError: If a limit is on labels, or on a list of settings.
+            ValueError: If the description of a column, an outcome or a unit is invalid, or no
+                setting is within the limits.
         """
         if hasattr(parameters, "columns") and hasattr(parameters, "index"):
             named, domain = _listed_settings(parameters, units)
@@ -72,8 +80,10 @@ class FrameLayout:
             _columns("contexts", contexts, units),
             {name: _sign(name, direction) for name, direction in outcomes.items()},
             domain,
+            tuple(limits),
         )
         layout._check(units)
+        layout._limited  # noqa: B018 raises if no setting is feasible
         return layout
 
     def _check(self, units: Mapping[str, str]) -> None:
@@ -98,7 +108,7 @@ class FrameLayout:
         r"""The names of all columns."""
         return [*(each.name for each in self.columns), *self.signs]
 
-    @property
+    @cached_property
     def space(self) -> Box | Tensor:
         r"""The strategy's space: a box, or the domain `|D| x d`."""
         if self.domain is not None:
@@ -106,7 +116,52 @@ class FrameLayout:
         bounds = torch.tensor([each.bounds for each in self.parameters], dtype=torch.double)
         numbered = enumerate(self.parameters)
         integers = [i for i, each in numbered if each.step is not None]
-        return Box(bounds.mT, integers, self._categories)
+        return Box(bounds.mT, integers, self._categories, self._coded_limits or None)
+
+    @cached_property
+    def _limited(self) -> LimitedColumns | None:
+        r"""The parameters with their limits, in the user's units; None without limits."""
+        if not self.limits:
+            return None
+        if self.domain is not None:
+            raise UnsupportedError(
+                "Expected no `limits` with a list of settings: leave the settings outside them out "
+                f"of the list. Got `{self.limits[0]}`."
+            )
+        names, labelled = [each.name for each in self.parameters], self._categories
+        return LimitedColumns(
+            names,
+            [each.lower for each in self.parameters],
+            [each.upper for each in self.parameters],
+            [1.0 if each.labels else each.step for each in self.parameters],
+            [names[i] for i in labelled],
+            self.limits,
+        )
+
+    @property
+    def _coded_limits(self) -> list[LinearLimit]:
+        r"""The limits of the strategy's numbers, in which steps are counted."""
+        numbers = {each.name: column for column, each in enumerate(self.parameters)}
+        origin, unit = np.array([each.scale for each in self.parameters]).T
+        return [limit.rescaled(numbers, origin, unit) for limit in self.limits]
+
+    def within_limits(self, frame: Any, X: Tensor) -> Tensor:
+        r"""Told points without the rounding of their sums.
+
+        Args:
+            frame: The rows of the points.
+            X: Points, `n x d`, in the strategy's numbers; NaN where something is missing.
+
+        Raises:
+            InputDataError: If settings are outside the limits.
+        """
+        if self._limited is None or not isinstance(self.space, Box):
+            return X
+        origin, unit = torch.tensor([each.scale for each in self.parameters]).to(X).mT
+        decisions, contexts = X.tensor_split([len(self.parameters)], dim=-1)
+        settings = origin + unit * decisions
+        self._limited.check(settings, lambda row: f"row {frame.index[row]!r}")
+        return torch.cat([self.space.inside(decisions)[0], contexts], dim=-1)
 
     @property
     def _categories(self) -> tuple[int, ...]:

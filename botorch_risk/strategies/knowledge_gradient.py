@@ -64,4 +64,6 @@ class LargestKnowledgeGradient:
         with torch.no_grad():
             best = gain.evaluate(X).argmax(dim=-1)
         X = X.gather(-2, best[:, None, None].expand(-1, 1, X.shape[-1]))
+        if turn.space.box.limits is not None:
+            X = turn.space.box.spared(gain, X, turn.pending_decisions)
         return turn.space.row(X, gain.best_value(X)) if turn.space.w_is_chosen else X

@@ -95,6 +95,13 @@ class NamedColumn:
             return self.lower, self.upper
         return 0.0, float(round((self.upper - self.lower) / self.step))
 
+    @property
+    def scale(self) -> tuple[float, float]:
+        r"""The number that a strategy's 0 stands for, and the change that its 1 stands for."""
+        if self._stands_for_itself or self.step is None:
+            return 0.0, 1.0
+        return self.lower, self.step
+
     def __str__(self) -> str:
         if self.labels:
             return f"{self.name!r} to be one of {list(self.labels)}"

@@ -27,6 +27,7 @@ from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
+from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import Environment, ObservedContexts
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
@@ -37,6 +38,7 @@ from botorch_risk.strategies.decision_then_value import (
     largest_bound,
     value_of_rule,
 )
+from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, maximize_by_botorch
 from botorch_risk.strategies.environment_risk import (
     Bound,
     Chooser,
@@ -46,7 +48,7 @@ from botorch_risk.strategies.environment_risk import (
     time_of,
 )
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.space import Box, decision_box, maximize_by_botorch
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 AcquisitionOfRisk = Callable[..., AcquisitionFunction]
@@ -61,7 +63,8 @@ class MonteCarloDecision:
 
     It works replicate by replicate: each has its own model, with hyperparameters from the batched
     fit, and its own call of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box with
-    integers or categories), with the number of restarts and raw samples of the method.
+    integers or categories, `optimize_acqf_replicates` within limits), with the number of restarts
+    and raw samples of the method.
 
     Args:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
@@ -114,14 +117,24 @@ class MonteCarloDecision:
                 options["objective"] = in_spreads(risks, evaluated, options.get("objective"))
             with without_compiling():
                 acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
-            return self._maximize(acquisition, turn, seed).unsqueeze(0)
+            return self._maximize(acquisition, turn, seed, pending).unsqueeze(0)
 
-    def _maximize(self, acquisition: AcquisitionFunction, turn: Turn, seed: int) -> Tensor:
+    def _maximize(
+        self, acquisition: AcquisitionFunction, turn: Turn, seed: int, pending: Tensor | None
+    ) -> Tensor:
         box, method = turn.space.box, turn.method
         numbers: dict[str, Any] = {
             "num_restarts": method.num_restarts,
             "raw_samples": method.raw_samples,
         }
+        if box.limits is not None:
+            dims = {"discrete_dims": box.discrete_dims, "cat_dims": box.cat_dims}
+            limits: dict[str, Any] = {**dims, **box.constraints}
+            limits["max_iterations"] = self.max_iterations
+            X, _ = optimize_acqf_replicates(
+                acquisition, box.bounds, seeds=[seed], **limits, **numbers
+            )
+            return box.spared(AcquisitionOfDecisions(acquisition), X, pending)[0]
         if box.discrete:
             options = {"maxiter_continuous": self.max_iterations}
             return maximize_by_botorch(acquisition, box, seed, options=options, **numbers)

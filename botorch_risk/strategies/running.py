@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.environments.uniforms import draw_uniforms
+from botorch_risk.seeding import generators
 from botorch_risk.strategies.method import View
-from botorch_risk.strategies.space import Space
+from botorch_risk.strategies.space import Box, Space
 
 # A told decision stands for one that runs up to this distance, in diagonals of the box: somebody
 # may have rounded it.
@@ -116,6 +118,32 @@ def random_rows(view: View, num_points: int, purpose: str) -> Tensor:
             break
         stream = purpose, view.round, "instead", attempt
         X = torch.where(repeated, view.space.random_points(view.seeds, num_points, *stream), X)
+    else:
+        settings = view.space.settings() if isinstance(view.space, Box) else None
+        if settings is not None:
+            streams = generators(view.seeds, purpose, view.round, "left")
+            draws = draw_uniforms((num_points,), streams).to(X.device)
+            X = _unused_instead(X, running, settings, draws)
+    return X
+
+
+def _unused_instead(X: Tensor, running: Tensor, settings: Tensor, uniforms: Tensor) -> Tensor:
+    r"""Rows, each repeated one replaced by a random setting that neither came nor runs.
+
+    Args:
+        X: `R x q x d`.
+        running: `R x p x d`.
+        settings: All settings, `n x d`. If none is left, a row stays.
+        uniforms: Numbers in [0, 1), `R x q`.
+    """
+    X = X.clone()
+    for row in range(X.shape[1]):
+        others = torch.cat([running, X[:, :row], X[:, row + 1 :]], dim=-2)
+        left = ~_is_among(settings.expand(len(X), -1, -1), others)  # R x n
+        number = (uniforms[:, row] * left.sum(dim=-1)).floor() + 1
+        chosen = (left.cumsum(dim=-1) == number.unsqueeze(-1)).to(torch.uint8).argmax(dim=-1)
+        repeated = _is_among(X[:, row : row + 1], others).squeeze(-1) & left.any(dim=-1)
+        X[:, row] = torch.where(repeated.unsqueeze(-1), settings[chosen], X[:, row])
     return X
 
 

@@ -98,6 +98,9 @@ class SafeStart:
             near.append(points[rows.to(X.device)] + (upper - lower) * steps.to(X))
         moved = torch.stack(near).clamp(lower, upper)
         moved[..., self.box.discrete] = moved[..., self.box.discrete].round()
+        if self.box.limits is not None:
+            moved, has_one = self.box.inside(moved)
+            moved = moved.where(has_one.unsqueeze(-1), far[..., :1, :])
         return torch.cat([self.safe_points.expand(len(X), -1, -1), X, far, moved], dim=-2)
 
 

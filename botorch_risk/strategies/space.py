@@ -3,18 +3,14 @@ r"""The protocol of spaces, and the box of decisions."""
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.transforms.input import InputTransform
-from botorch.optim import optimize_acqf_mixed_alternating
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.arguments import (
@@ -24,99 +20,11 @@ from botorch_risk.arguments import (
     check_counts,
     check_fields,
 )
-from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
+from botorch_risk.engine import PointwiseAcquisition, PolytopeSampler, optimize_acqf_replicates
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
-
-
-class AcquisitionOfDecisions(AcquisitionFunction):
-    r"""An acquisition function of encoded points, as one of decisions.
-
-    A model of one-hot columns cannot be searched column by column, as exactly one column of a
-    category is 1.
-
-    Args:
-        acqf: An acquisition function of encoded points. Its pending points stay pending.
-        encode: Maps decisions `... x d` to encoded points.
-    """
-
-    def __init__(self, acqf: Any, encode: Callable[[Tensor], Tensor]) -> None:
-        super().__init__(model=acqf.model)
-        self.acqf, self.encode = acqf, encode
-        self._before: Tensor | None = None
-        if "X_pending" in dir(acqf):  # it takes pending points
-            self._before = acqf.X_pending
-            super().set_X_pending(None)
-
-    def evaluate(self, X: Tensor) -> Tensor:
-        r"""Values `batch_shape x m` of decisions `batch_shape x m x d`, each by itself."""
-        inputs = self.encode(X)
-        if isinstance(self.acqf, PointwiseAcquisition):
-            return self.acqf.evaluate(inputs)
-        values: Tensor = self.acqf(inputs.movedim(-2, 0).unsqueeze(-2))
-        return values.movedim(0, -1)
-
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Values of decisions `batch_shape x q x d`, as BoTorch's optimisers call it."""
-        values: Tensor = self.acqf(self.encode(X))
-        return values
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Add pending decisions to earlier ones; None keeps only the earlier ones."""
-        super().set_X_pending(X_pending)
-        pending = self._before
-        if X_pending is not None:
-            pending = self.encode(X_pending)
-            if self._before is not None:
-                before = self._before.expand(*pending.shape[:-2], *self._before.shape[-2:])
-                pending = torch.cat([before, pending], dim=-2)
-        self.acqf.set_X_pending(pending)
-
-
-def maximize_by_botorch(
-    acqf: AcquisitionFunction, box: Any, seed: int, q: int = 1, **options: Any
-) -> Tensor:
-    r"""Decisions `q x d` by BoTorch's `optimize_acqf_mixed_alternating`, a function of the seed.
-
-    Args:
-        acqf: An acquisition function of decisions, for one replicate.
-        box: A `Box` with integers or categories.
-        seed: A seed of 31 bits.
-        q: The number of decisions, chosen in sequence.
-        options: Further arguments, such as `num_restarts`.
-    """
-    before = random.getstate()  # BoTorch draws among many categories by Python's generator
-    random.seed(seed)
-    try:
-        with manual_seed(seed):
-            X, _ = optimize_acqf_mixed_alternating(
-                acqf, box.bounds, box.discrete_dims, box.cat_dims, q=q, **options
-            )
-    finally:
-        random.setstate(before)
-    return X
-
-
-def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int) -> Tensor:
-    r"""One column, from 0 to 1, instead of the one-hot columns of a category.
-
-    Args:
-        X: Encoded points, `... x d'`.
-        cat_dims: The values of the categories.
-        num_columns: The number `d` of columns of a decision.
-
-    Returns:
-        Points of the unit cube, `... x d`, the values of a category evenly spaced.
-    """
-    columns, first = [], 0
-    for column in range(num_columns):
-        count = len(cat_dims.get(column, (0,)))
-        part = X[..., first : first + count]
-        if column in cat_dims:
-            part = part.argmax(dim=-1, keepdim=True).to(X) / (count - 1)
-        columns.append(part)
-        first += count
-    return torch.cat(columns, dim=-1)
+from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, decoded
+from botorch_risk.strategies.limits import Constraints, LimitedColumns, LinearLimit, in_unit_cube
 
 
 def as_columns(name: str, columns: Sequence[int], d: int) -> tuple[int, ...]:
@@ -212,7 +120,7 @@ class Space(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    r"""Decisions in a box, some columns of which may be whole numbers.
+    r"""Decisions in a box, some columns of which may be whole numbers, within linear limits.
 
     A category has one column for the user, coded by whole numbers without an order. Models see one
     column for each of its values; see `one_hot_inputs`.
@@ -221,11 +129,17 @@ class Box:
         bounds: The lower and the upper bounds, `2 x d`.
         integers: The columns of integers, which take the whole numbers within their bounds.
         categories: The columns of categories, whose values are the whole numbers within theirs.
+        limits: Limits on sums of columns, not on categories. All decisions that are proposed or
+            recommended are within them. The initial design fills what they leave evenly: a whole
+            number is as probable as the share that they leave to it. If an environment perturbs the
+            decision, the limits are the decision's.
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`.
+        UnsupportedError: If a limit is on a category.
         ValueError: If the bounds are reversed or not finite, or an integer or category column is
-            out of range, listed twice, or has fewer than two values.
+            out of range, listed twice, or has fewer than two values; or if no decision is within
+            the limits, or only one.
 
     Example:
         >>> Box(torch.tensor([[0.0], [2.0]])).initial([0, 1], 5).shape
@@ -239,6 +153,7 @@ class Box:
     bounds: Tensor
     integers: Sequence[int] = ()
     categories: Sequence[int] = ()
+    limits: Sequence[LinearLimit] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_box("bounds", self.bounds))
@@ -260,6 +175,47 @@ class Box:
                     f"Got [{lower:g}, {upper:g}]."
                 )
             self.bounds[:, column] = whole
+        self._check_limits()
+
+    def _check_limits(self) -> None:
+        for limit in self.limits or ():
+            if any(isinstance(column, str) for column in limit.coefficients):
+                raise TypeError(f"Expected columns by number in the limits. Got `{limit}`.")
+        limits = tuple(limit.of_columns(self.num_columns) for limit in self.limits or ())
+        object.__setattr__(self, "limits", limits or None)  # None, as in states without limits
+        self._limited  # noqa: B018 raises if no decision is feasible
+
+    @cached_property
+    def _limited(self) -> LimitedColumns | None:
+        r"""The columns with their limits, if there are any."""
+        if self.limits is None:
+            return None
+        columns, (lower, upper) = range(self.num_columns), self.bounds.double().tolist()
+        steps = [1.0 if column in self.discrete else None for column in columns]
+        return LimitedColumns(list(columns), lower, upper, steps, self.categories, self.limits)
+
+    @property
+    def constraints(self) -> Constraints:
+        r"""The limits as arguments of BoTorch's `optimize_acqf`; none without limits."""
+        return {} if self._limited is None else self._limited.constraints()
+
+    @property
+    def _sampler(self) -> PolytopeSampler | None:
+        return None if self._limited is None else PolytopeSampler(self._limited.polytope)
+
+    def inside(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The nearest decisions within the limits that have the same whole numbers.
+
+        Args:
+            X: Decisions within the bounds, `... x d`.
+
+        Returns:
+            The decisions, and which of them have a nearest one; others are unchanged.
+        """
+        if self._limited is None:
+            return X, torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
+        moved, has_one = self._limited.polytope.nearest(X)
+        return moved, has_one.to(X.device)
 
     @property
     def num_columns(self) -> int:
@@ -288,11 +244,17 @@ class Box:
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Scrambled Sobol points, a function of each seed alone."""
+        r"""Scrambled Sobol points, a function of each seed alone; within limits, those inside."""
+        if self._sampler is not None:
+            streams = [derive_seed(seed, "initial design") for seed in as_seeds(list(seeds))]
+            return self._sampler.design(streams, num_points).to(self.bounds)
         return self._evenly(initial_design(self.bounds, seeds, num_points))
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
         r"""Uniform decisions, a function of each seed and the stream; see `uniform_points`."""
+        if self._sampler is not None:
+            streams = [derive_seed(seed, *stream) for seed in as_seeds(list(seeds))]
+            return self._sampler.uniform(streams, num_points).to(self.bounds)
         return self._evenly(uniform_points(self.bounds, seeds, num_points, *stream))
 
     def _evenly(self, X: Tensor) -> Tensor:
@@ -312,14 +274,23 @@ class Box:
         return self.checked(X)
 
     def checked(self, X: Tensor) -> Tensor:
-        r"""Rows whose first columns are decisions of the box; whole numbers without rounding.
+        r"""Rows whose first columns are decisions of the box; numbers and sums without rounding.
 
         Raises:
-            InputDataError: If a decision is outside the bounds, or a number is not whole.
+            InputDataError: If a decision is outside the bounds or the limits by more than 1e-6 of
+                the range, or a number is not whole.
         """
         check_within(X, self.bounds)
-        if not self.discrete:
+        if self.discrete:
+            X = self._rounded(X)
+        if self._limited is None:
             return X
+        decisions, others = X[..., : self.num_columns], X[..., self.num_columns :]
+        rows = decisions.reshape(-1, self.num_columns).tolist()
+        self._limited.check(decisions, lambda row: f"{rows[row]}")
+        return torch.cat([self.inside(decisions)[0], others], dim=-1)
+
+    def _rounded(self, X: Tensor) -> Tensor:
         whole = X[..., self.discrete].round()
         lower, upper = self.bounds[:, self.discrete]
         # Of large numbers in single precision, the last bits too.
@@ -349,6 +320,11 @@ class Box:
 
     def settings(self) -> Tensor | None:
         r"""All decisions `n x d`; None if a column is continuous or there are more than 4,096."""
+        if self._limited is not None:
+            if len(self.discrete) < self.num_columns:
+                return None
+            found = self._limited.polytope.settings(_MOST_SETTINGS)
+            return None if found is None else self._limited.polytope.points(found).to(self.bounds)
         values = [self._values(column) for column in self.discrete]
         if len(values) < self.num_columns or math.prod(map(len, values)) > _MOST_SETTINGS:
             return None
@@ -363,7 +339,7 @@ class Box:
         Args:
             acquisition: What was maximised, of decisions.
             X: Where, `R x 1 x d`.
-            pending: `R x p x d`, or None.
+            pending: `R x p x d` or `p x d`, or None.
         """
         if pending is None:
             return X
@@ -387,20 +363,46 @@ class Box:
     ) -> Tensor:
         options: dict[str, Any] = {"num_restarts": num_restarts, "raw_samples": raw_samples}
         if self.discrete:
+            of_decisions = AcquisitionOfDecisions(acquisition, self.unit)
             X, _ = optimize_acqf_replicates(
-                AcquisitionOfDecisions(acquisition, self.unit),
+                of_decisions,
                 self.bounds,
                 q=q,
                 seeds=list(seeds),
                 discrete_dims=self.discrete_dims,
                 cat_dims=self.cat_dims,
+                **self.constraints,
                 **options,
             )
-            return X
+            if self.limits is None:
+                return X
+            pending = getattr(acquisition, "X_pending", None)
+            return self._each_once(of_decisions, X, pending)
         X, _ = optimize_acqf_replicates(
-            acquisition, unit_cube(self.bounds), q=q, seeds=list(seeds), **options
+            acquisition,
+            unit_cube(self.bounds),
+            q=q,
+            seeds=list(seeds),
+            **in_unit_cube(self.constraints, self.bounds),
+            **options,
         )
         return self.from_unit(X)
+
+    def _each_once(self, acquisition: Any, X: Tensor, pending: Tensor | None) -> Tensor:
+        r"""A batch `R x q x d` without repeated settings, while others are left.
+
+        Args:
+            acquisition: What was maximised, of decisions.
+            X: The batch.
+            pending: Points of the unit cube, `R x p x d'` or `p x d'`, or None.
+        """
+        taken = X[:, :0]
+        if pending is not None:
+            running = self.from_unit(pending)
+            taken = running.expand(len(X), *running.shape[-2:])
+        for one in X.split(1, dim=-2):
+            taken = torch.cat([taken, self.spared(acquisition, one, taken)], dim=-2)
+        return taken[:, -X.shape[1] :]
 
     def from_unit(self, X: Tensor) -> Tensor:
         r"""Points of the unit cube as decisions, within the bounds in spite of rounding."""

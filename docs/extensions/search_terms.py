@@ -12,6 +12,7 @@ TERMS = {
     "docs/level_sets": ("level set", "threshold"),
     "docs/minimisation": ("minimise", "minimize"),
     "docs/mixed_spaces": ("category", "integer"),
+    "docs/mixtures": ("linear constraint", "mixture"),
     "docs/own_csv": ("CSV", "DataFrame", "missing value", "pandas"),
     "docs/risk_measures": ("conditional value-at-risk", "CVaR", "value-at-risk", "worst case"),
     "docs/stopping": ("stop", "when to stop"),

@@ -22,7 +22,11 @@ from botorch_risk.models import one_hot_inputs
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, risk_search
-from botorch_risk.strategies.space import AcquisitionOfDecisions, decoded, maximize_by_botorch
+from botorch_risk.strategies.encoded_decisions import (
+    AcquisitionOfDecisions,
+    decoded,
+    maximize_by_botorch,
+)
 from botorch_risk.test_functions import MixedNewsvendor
 from tests.strategies.cases import OVEN, SEASONS
 from tests.strategies.loops import play

@@ -1,6 +1,8 @@
 r"""Quasi-Newton ascent of an acquisition function, from many points at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -8,6 +10,7 @@ from numpy import ndarray
 
 from botorch_risk.engine.optim.discrete_columns import DiscreteColumns
 from botorch_risk.engine.optim.pointwise import PointwiseEvaluator
+from botorch_risk.engine.optim.polytope import Polytope
 from botorch_risk.engine.projected_bfgs import minimize_rows
 from botorch_risk.engine.projected_bfgs.arrays import Array, Arrays
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
@@ -42,6 +45,7 @@ def climb(
     replicates: ndarray,
     scale: Scale,
     max_iterations: int,
+    polytope: Polytope | None = None,
 ) -> Minima:
     r"""Climb from each start without changing discrete columns.
 
@@ -51,6 +55,7 @@ def climb(
         replicates: The replicate of each row, ascending.
         scale: The units of each replicate's values.
         max_iterations: The maximum number of steps from a start.
+        polytope: The limits, within which the starts are, and the ends too.
 
     Returns:
         The minima of the standardised values with their sign changed.
@@ -62,6 +67,7 @@ def climb(
         lower[:, held] = upper[:, held] = starts[:, held]
     device = evaluator.box.device
     is_large = device.type != "cpu" and len(starts) >= ROWS_ON_DEVICE and not evaluator.discrete
+    is_large = is_large and polytope is None
     return minimize_rows(
         _Descent(evaluator, replicates, scale, device if is_large else None),
         starts,
@@ -74,6 +80,7 @@ def climb(
         groups=replicates,
         kinks=evaluator.has_kinks,
         device=device if is_large else None,
+        within=None if polytope is None else polytope.polyhedron,
     )
 
 
@@ -111,12 +118,13 @@ def alternate(
     starts: ndarray,
     scale: Scale,
     max_iterations: int,
+    polytope: Polytope | None = None,
 ) -> tuple[ndarray, ndarray]:
     r"""Maximise alternately over discrete and continuous columns, from each start separately.
 
     As in `optimize_acqf_mixed_alternating`: move to the best neighbour while one is better, take
     quasi-Newton steps over the continuous columns, and repeat until neither improves. `starts` are
-    search points, `R x S x d`.
+    search points, `R x S x d`. In a polytope, neighbours are those of `Polytope.neighbors`.
 
     Returns:
         The best search point of each replicate, `R x 1 x d`, and the replicates in which some start
@@ -128,11 +136,13 @@ def alternate(
     values = scale.standardized(evaluator.values_at(points, replicates), replicates)
     tolerance = _tolerance(evaluator, scale)[replicates]
     active, failed = np.arange(len(points)), np.zeros(len(points), dtype=bool)
+    neighbors = columns.neighbors if polytope is None else partial(polytope.neighbors, columns)
     for _ in range(MAX_ALTERNATIONS):
         before = values[active]
-        _move(evaluator, columns, points, values, active, scale, tolerance, max_iterations)
+        _move(evaluator, neighbors, points, values, active, scale, tolerance, max_iterations)
         if evaluator.has_continuous:
-            minima = climb(evaluator, points[active], replicates[active], scale, max_iterations)
+            rows = replicates[active]
+            minima = climb(evaluator, points[active], rows, scale, max_iterations, polytope)
             better = minima.value < -values[active]
             points[active[better]] = minima.x[better]
             values[active[better]] = -minima.value[better]
@@ -147,7 +157,7 @@ def alternate(
 
 def _move(
     evaluator: PointwiseEvaluator,
-    columns: DiscreteColumns,
+    neighbors: Callable[[ndarray], tuple[ndarray, ndarray]],
     points: ndarray,
     values: ndarray,
     active: ndarray,
@@ -158,7 +168,7 @@ def _move(
     r"""Move active points, in place, to their best neighbours while that improves them."""
     num_starts = len(points) // len(scale.center)
     for _ in range(max_moves):
-        candidates, rows = columns.neighbors(points[active])
+        candidates, rows = neighbors(points[active])
         if not len(candidates):
             return
         replicates = active[rows] // num_starts

@@ -17,12 +17,18 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_nonnegative
 from botorch_risk.engine.optim.ascent import Scale, alternate, climb
+from botorch_risk.engine.optim.constraints import Constraints
 from botorch_risk.engine.optim.discrete_columns import DiscreteColumns, Values, discrete_columns
 from botorch_risk.engine.optim.pointwise import PointwiseAcquisition, PointwiseEvaluator
+from botorch_risk.engine.optim.polytope import Polytope, polytope_of
+from botorch_risk.engine.optim.polytope_sampler import PolytopeSampler
 from botorch_risk.engine.projected_bfgs.minima import RowStatus
 from botorch_risk.gradients import require_gradients
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points_of_each
 from botorch_risk.steady import steady
+
+# How far outside constraints a given point may be by rounding, in units of the range of the sum.
+_ROUNDING = 1e-6
 
 
 def optimize_acqf_replicates(
@@ -40,6 +46,8 @@ def optimize_acqf_replicates(
     max_iterations: int = 200,
     batch_limit: int | None = None,
     raw_points: Tensor | None = None,
+    inequality_constraints: Constraints = None,
+    equality_constraints: Constraints = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Maximise an acquisition function in a box for each of `R` replicates.
 
@@ -48,7 +56,13 @@ def optimize_acqf_replicates(
     steps [Bertsekas1982projected]_ climb from every start, each with its own line search and its
     own end. A replicate's draws depend on its own seed only. Acquisitions that are not
     `PointwiseAcquisition`s are called with `m x R x 1 x d` points; BoTorch's analytic ones see
-    their model through `FastMarginals`. Only box bounds.
+    their model through `FastMarginals`.
+
+    Under linear constraints, starts are chosen among points that fill the polytope evenly, and each
+    step minimises the parabola of the quasi-Newton metric within the limits, by the dual active-set
+    method [Goldfarb1983dual]_ for all rows at once. Neighbours in discrete columns may differ by
+    two steps that make up for each other; their continuous columns move to the nearest point
+    inside.
 
     Discrete columns are searched as in `optimize_acqf_mixed_alternating`: from each start, moves to
     the best neighbour (a step of one column of `discrete_dims`, or any other value of one of
@@ -78,6 +92,10 @@ def optimize_acqf_replicates(
         raw_points: Points within the bounds to choose the starts from, `R x n x d`, instead of
             Sobol points; `raw_samples` is then ignored. Each column of `discrete_dims` starts at
             the value nearest to the point's.
+        inequality_constraints: Tuples of columns `n`, their coefficients `n` and the least sum, as
+            in `optimize_acqf`; on each point by itself. Not on categories, and only on evenly
+            spaced values of `discrete_dims`.
+        equality_constraints: Likewise, of columns `n`, their coefficients `n` and the only sum.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
@@ -88,12 +106,14 @@ def optimize_acqf_replicates(
             the model's batch shape does not fit the number of seeds. The acquisition itself refuses
             a `d` that does not fit.
         CandidateGenerationError: If no raw point of a replicate has a finite value.
-        UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
-            `q > 1` and it does not support pending points.
+        UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, if
+            `q > 1` and it does not support pending points, or if a constraint is on a category, on
+            uneven values, or on several points.
         ValueError: If a number is out of its range, there are fewer raw points than starts, a seed
             repeats, bounds are not finite or in reverse order, or a fixed or discrete column does
             not exist, is given twice, has no values, or has values outside the bounds, or
-            `raw_points` has a category that is not listed.
+            `raw_points` has a category that is not listed, or a point outside the constraints; or
+            if no point is within the constraints.
 
     Example:
         >>> import torch
@@ -122,6 +142,11 @@ def optimize_acqf_replicates(
     box = _box(bounds, fixed_features or {})
     discrete = discrete_columns(discrete_dims, cat_dims, box, list(fixed_features or {}))
     given = None if raw_points is None else _checked_raw(raw_points, box, len(listed), discrete)
+    polytope = None
+    if inequality_constraints or equality_constraints:
+        polytope = polytope_of(box, inequality_constraints, equality_constraints, discrete)
+        if given is not None and not polytope.contains(given, _ROUNDING).all():
+            raise ValueError("Expected `raw_points` within the constraints. Got one outside.")
     raw_samples = raw_samples if given is None else given.shape[1]
     if num_restarts > raw_samples:
         raise ValueError(
@@ -135,9 +160,9 @@ def optimize_acqf_replicates(
             with steady():  # a pending point changes the acquisition function
                 raw = given
                 if raw is None:
-                    raw = _sobol_points(listed, raw_samples, box, pick, discrete)
+                    raw = _sobol_points(listed, raw_samples, box, pick, discrete, polytope)
                 starts, scale = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
-                picks.append(_ascend(evaluator, starts, scale, max_iterations))
+                picks.append(_ascend(evaluator, starts, scale, max_iterations, polytope))
                 with torch.no_grad():
                     total += evaluator.values(picks[-1]).squeeze(-1)
             if pending is not None:
@@ -187,10 +212,17 @@ def _checked_raw(
 
 
 def _sobol_points(
-    seeds: Sequence[int], count: int, box: Tensor, pick: int, discrete: DiscreteColumns | None
+    seeds: Sequence[int],
+    count: int,
+    box: Tensor,
+    pick: int,
+    discrete: DiscreteColumns | None,
+    polytope: Polytope | None,
 ) -> ndarray:
     d = box.shape[-1]
     streams = [derive_seed(seed, "raw points", pick) for seed in seeds]
+    if polytope is not None:
+        return PolytopeSampler(polytope).search_points(streams, count)
     uniforms = sobol_points_of_each(streams, count, d).numpy()
     return uniforms if discrete is None else discrete.indexed(uniforms)
 
@@ -238,13 +270,20 @@ def _choose_starts(
 
 
 def _ascend(
-    evaluator: PointwiseEvaluator, starts: ndarray, scale: Scale, max_iterations: int
+    evaluator: PointwiseEvaluator,
+    starts: ndarray,
+    scale: Scale,
+    max_iterations: int,
+    polytope: Polytope | None,
 ) -> Tensor:
     r"""Climb from every start of every replicate to each one's best point, `R x 1 x d`."""
     if evaluator.discrete is not None:
-        points, failed = alternate(evaluator, evaluator.discrete, starts, scale, max_iterations)
+        columns = evaluator.discrete
+        points, failed = alternate(evaluator, columns, starts, scale, max_iterations, polytope)
     else:
-        points, failed = _best_end(evaluator, starts, scale, max_iterations)
+        points, failed = _best_end(evaluator, starts, scale, max_iterations, polytope)
+    if polytope is not None:  # the rounding of many steps
+        points = polytope.repaired(points[:, 0])[0][:, None]
     if failed.size:
         message = (
             "The acquisition or its gradient is not finite at some starts of replicates "
@@ -255,12 +294,17 @@ def _ascend(
 
 
 def _best_end(
-    evaluator: PointwiseEvaluator, starts: ndarray, scale: Scale, max_iterations: int
+    evaluator: PointwiseEvaluator,
+    starts: ndarray,
+    scale: Scale,
+    max_iterations: int,
+    polytope: Polytope | None,
 ) -> tuple[ndarray, ndarray]:
     r"""The best point of each replicate, `R x 1 x d`, and the replicates with a failed start."""
     num_replicates, num_starts, d = starts.shape
     replicates = np.repeat(np.arange(num_replicates), num_starts)
-    minima = climb(evaluator, starts.reshape(-1, d), replicates, scale, max_iterations)
+    rows = starts.reshape(-1, d)
+    minima = climb(evaluator, rows, replicates, scale, max_iterations, polytope)
     values = minima.value.reshape(num_replicates, num_starts)
     failed = minima.status.reshape(num_replicates, num_starts) == RowStatus.FAILED
     best = np.where(np.isfinite(values), values, np.inf).argmin(axis=1)

@@ -22,6 +22,7 @@ from numpy import ndarray
 from botorch_risk.engine.projected_bfgs.arrays import Array, Arrays
 from botorch_risk.engine.projected_bfgs.leaders import Leaders
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
+from botorch_risk.engine.projected_bfgs.polyhedron import Polyhedron
 
 # Armijo's constant: the share of the decrease to first order that a step has to reach.
 SUFFICIENT_DECREASE = 1e-4
@@ -68,9 +69,12 @@ class _Rows:
     milestone: Array  # the value when it last fell by a worthwhile amount
     since: Array  # evaluations since then
     status: Array  # rows that have finished, and are still here, do not change any more
+    whole_step: Array  # to the minimum of the metric's parabola within linear limits; else zeros
+    within: Polyhedron | None = None  # the linear limits of all rows
 
     def keep(self, which: Array, index: ndarray) -> _Rows:
-        kept = {f.name: getattr(self, f.name)[which] for f in fields(self) if f.name != "index"}
+        of_all = ("index", "within")
+        kept = {f.name: getattr(self, f.name)[which] for f in fields(self) if f.name not in of_all}
         return replace(self, index=index, **kept)
 
 
@@ -95,6 +99,7 @@ def minimize_rows(
     kinks: bool = False,
     is_out_of_time: Callable[[], bool] = lambda: False,
     device: torch.device | None = None,
+    within: Polyhedron | None = None,
 ) -> Minima:
     r"""Minimise each row of a batch of smooth functions within a box.
 
@@ -143,6 +148,9 @@ def minimize_rows(
             limit.
         device: The device of the state and of the objective's points, values and gradients, as
             float64 tensors. Default: NumPy arrays.
+        within: Linear limits, the bounds among them, in place of the box; the rows start within
+            them and stay there. A step goes to the minimum of the metric's parabola within them,
+            the direction of sequential quadratic programming. Not with `device`.
 
     Raises:
         ValueError: If `start` is not a matrix or a lower bound exceeds its upper bound.
@@ -157,7 +165,7 @@ def minimize_rows(
     """
     on = Arrays(device)
     with np.errstate(all="ignore"):
-        result, rows = _start(on, objective, start, lower, upper, metric, groups)
+        result, rows = _start(on, objective, start, lower, upper, metric, groups, within)
         leaders = None
         if groups is not None:
             leaders = Leaders.of(on, groups, rows.x.shape[1], known, hope, kinks)
@@ -207,6 +215,7 @@ def _start(
     upper: ndarray,
     metric: ndarray | None,
     groups: ndarray | None,
+    within: Polyhedron | None,
 ) -> tuple[_Ends, _Rows]:
     r"""The first evaluation; rows that fail or have converged at once never start."""
     start = np.array(start, dtype=np.float64)
@@ -226,13 +235,17 @@ def _start(
         metric=gradient[:, :, None] * on.functions.zeros_like(gradient)[:, None, :],
         fresh=none == 0, step=none + 1, trials=none, small=none, iterations=none,
         evaluations=none + 1, milestone=value, since=none, status=none,
+        whole_step=on.functions.zeros_like(gradient), within=within,
     )  # fmt: skip
-    _look_round(on, rows)
+    if within is None:
+        _look_round(on, rows)
     _reset_metric(on, rows, rows.fresh)
     if metric is not None:
         given = on.put(metric)
         rows.fresh = ~on.functions.isfinite(given).all(2).all(1)
         rows.metric = on.functions.where(rows.fresh[:, None, None], rows.metric, given)
+        if within is not None:
+            _look_round(on, rows)
     # Nothing can move: all coordinates are fixed, or the start is a stationary point exactly.
     _end(on, rows, _projected_gradient(on, rows) <= 0.0, RowStatus.CONVERGED)
     _end(on, rows, ~_are_finite(on, value, gradient), RowStatus.FAILED)
@@ -250,15 +263,22 @@ def _clipped(on: Arrays, x: Array, lower: Array, upper: Array) -> Array:
 
 def _look_round(on: Arrays, rows: _Rows) -> None:
     r"""Update what follows from the points, values and gradients."""
+    rows.unit = abs(rows.value).clip(1.0)
+    if rows.within is not None:
+        rows.held = on.functions.zeros_like(rows.gradient) > 0
+        found = rows.within.step(rows.x, rows.gradient, rows.metric)
+        rows.whole_step, rows.free_gradient = found
+        return
     at_lower = (rows.x <= rows.lower + ON_BOUND) & (rows.gradient > 0)
     at_upper = (rows.x >= rows.upper - ON_BOUND) & (rows.gradient < 0)
     rows.held = at_lower | at_upper
     rows.free_gradient = on.put_in(rows.gradient, rows.held, 0.0)
-    rows.unit = abs(rows.value).clip(1.0)
 
 
 def _projected_gradient(on: Arrays, rows: _Rows) -> Array:
     r"""The longest move of a coordinate under a unit gradient step within the box, `rows`."""
+    if rows.within is not None:  # the gradient that the multipliers leave
+        return on.largest(rows.free_gradient)
     moved = _clipped(on, rows.x - rows.gradient, rows.lower, rows.upper)
     return on.largest(rows.x - moved)
 
@@ -303,14 +323,24 @@ def _reset_metric(on: Arrays, rows: _Rows, mask: Array) -> None:
     r"""Steepest descent with a first step of at most unit length."""
     # Without curvature a gradient says where to go and not how far: a long one, in whatever units,
     # must not throw the first step across the box.
-    scale = 1.0 / ((rows.free_gradient**2).sum(1) ** 0.5).clip(1.0)
-    steepest = scale[:, None, None] * on.identity(rows.x.shape[1])
+    slope = rows.free_gradient if rows.within is None else rows.gradient @ rows.within.moves
+    scale = 1.0 / ((slope**2).sum(1) ** 0.5).clip(1.0)
+    steepest = scale[:, None, None] * _identity(on, rows)
     rows.metric = on.functions.where(mask[:, None, None], steepest, rows.metric)
     rows.fresh = rows.fresh | mask
+    if rows.within is not None:
+        _look_round(on, rows)
+
+
+def _identity(on: Arrays, rows: _Rows) -> Array:
+    return on.identity(rows.x.shape[1]) if rows.within is None else rows.within.moves
 
 
 def _propose(on: Arrays, rows: _Rows, max_step: float) -> tuple[Array, Array]:
     r"""The next point of each row, and the decrease to first order."""
+    if rows.within is not None:  # all of the way from a point within convex limits is within them
+        change = rows.step[:, None] * rows.whole_step
+        return rows.x + change, (rows.gradient * change).sum(1)
     # Bertsekas: a metric that mixes held and free coordinates need not give a descent direction
     # once the step is clipped. Restricted to the free ones it does.
     direction = on.put_in(_times(rows.metric, rows.free_gradient), rows.held, 0.0)
@@ -403,6 +433,8 @@ def _advance(
     unmoved = rows.held | ~accepted[:, None]
     change = on.put_in(trial - rows.x, unmoved, 0.0)  # s
     turn = on.put_in(gradient - rows.gradient, unmoved, 0.0)  # y
+    if rows.within is not None:
+        turn = turn @ rows.within.moves
     curvature, long = (change * turn).sum(1), (turn * turn).sum(1)
     norms = ((change * change).sum(1) * long) ** 0.5
     # Only positive curvature keeps the metric positive definite. The line search asks for no more
@@ -415,7 +447,7 @@ def _advance(
     if on.any(first | ~convex):
         longer = accepted & ~convex & (rows.step >= (SHRINK_RANGE[0] if kinks else 0.0))
         scale = on.put_in(on.put_in(curvature / long, ~first, 1.0), longer, 4.0)
-        identity = on.identity(trial.shape[1])
+        identity = _identity(on, rows)
         rows.metric = where(first[:, None, None], identity, rows.metric) * scale[:, None, None]
     turned = _times(rows.metric, turn)  # H y
     # H <- (I - w s y') H (I - w y s') + w s s' with w = 1 / s'y, multiplied out.

@@ -1,0 +1,40 @@
+r"""All settings of discrete columns within linear limits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import ndarray
+
+# On the way the list may be this many times as long: 2^21 settings of ten columns are 168 MB.
+_GROWTH = 32
+
+
+def listed_settings(
+    matrix: ndarray, limit: ndarray, length: ndarray, most: int, rounding: float
+) -> ndarray | None:
+    r"""All whole numbers `x` from 0 to `length` with `matrix @ x <= limit`, `n x d`.
+
+    Column by column: what no further column can bring back within a limit is left out at once.
+
+    Args:
+        matrix: `m x d`.
+        limit: `m`.
+        length: The largest number of each column, `d`.
+        most: The largest number of settings.
+        rounding: How far a sum may exceed its limit.
+
+    Returns:
+        The settings in ascending order; None if there are more than `most`.
+    """
+    settings = np.zeros((1, 0))
+    for column, largest in enumerate(length):
+        steps = np.arange(largest + 1)
+        if len(settings) * len(steps) > _GROWTH * most:
+            return None
+        settings = np.c_[
+            np.repeat(settings, len(steps), axis=0), np.tile(steps, len(settings))[:, None]
+        ]
+        least = np.minimum(matrix[:, column + 1 :] * length[column + 1 :], 0.0).sum(axis=1)
+        sums = settings @ matrix[:, : column + 1].T + least
+        settings = settings[(sums <= limit + rounding).all(axis=1)]
+    return settings if len(settings) <= most else None

@@ -1,0 +1,150 @@
+r"""Uniform points of a polytope, some columns of which are discrete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.engine.optim.polytope import Polytope
+from botorch_risk.engine.optim.polytope_proposals import MOST_LISTED, Proposal, in_box, proposal_of
+from botorch_risk.engine.optim.polytope_walk import Walk
+from botorch_risk.seeding import derive_seed, sobol_points_of_each
+
+# The least share of proposals inside for which points are proposed and rejected, and the number of
+# proposals by which it is measured.
+LEAST_ACCEPTED, MEASURED = 1 / 64, 2**13
+
+
+@dataclass(frozen=True)
+class PolytopeSampler:
+    r"""Draw points with a constant density: every setting of discrete columns counts as it would in
+    the box, by the volume of the continuous columns that the limits leave to it.
+
+    Columns that share a limit, directly or by others, are drawn together:
+
+    - discrete ones from the list of all settings;
+    - others uniformly in a simplex round them, if one limit makes one, or in their box, with as
+      many columns solved for as there are equalities, and rejected outside. This is exact;
+    - if fewer than one proposal in 64 is inside, each point is the end of a random walk from the
+      centre; see `Walk`.
+
+    Args:
+        polytope: What to draw from.
+
+    Example:
+        >>> import torch
+        >>> bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
+        >>> whole = (torch.arange(3), torch.ones(3), 1.0)  # x_0 + x_1 + x_2 == 1
+        >>> mixtures = Polytope.of(bounds, equality_constraints=[whole])
+        >>> PolytopeSampler(mixtures).sobol([0, 1], 4).sum(dim=-1)
+        tensor([[1.0000, 1.0000, 1.0000, 1.0000],
+                [1.0000, 1.0000, 1.0000, 1.0000]], dtype=torch.float64)
+    """
+
+    polytope: Polytope
+
+    def sobol(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        r"""Points that fill the polytope evenly, a function of each seed, `R x num_points x d`.
+
+        The first of each seed's scrambled Sobol points that are inside.
+        """
+        return self.polytope.points(self.search_points(seeds, num_points))
+
+    def design(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        r"""As `sobol`; of discrete columns alone, each setting once before one comes again."""
+        settings = None
+        if not len(self.polytope.free):
+            settings = self.polytope.settings(MOST_LISTED)
+        if settings is None:
+            return self.sobol(seeds, num_points)
+        count, wanted = num_points, min(num_points, len(settings))
+        while True:
+            points = self.search_points(seeds, count)
+            again = np.ones(points.shape[:-1], dtype=bool)
+            for row, each in zip(again, points, strict=True):
+                row[np.unique(each, axis=0, return_index=True)[1]] = False
+            if count - again.sum(axis=1).max(initial=0) >= wanted:
+                break
+            count *= 2
+        first = np.argsort(again, axis=1, kind="stable")[:, :num_points]
+        return self.polytope.points(np.take_along_axis(points, first[:, :, None], axis=1))
+
+    def uniform(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        r"""Independent uniform points, a function of each seed, `R x num_points x d`."""
+        streams = [derive_seed(seed, "uniform") for seed in seeds]
+
+        def uniforms(count: int) -> ndarray:
+            shape = count, self.polytope.d
+            return np.stack([np.random.default_rng(stream).random(shape) for stream in streams])
+
+        return self.polytope.points(self._accepted(uniforms, seeds, num_points))
+
+    def search_points(self, seeds: Sequence[int], num_points: int) -> ndarray:
+        r"""The search points of `sobol`."""
+
+        def uniforms(count: int) -> ndarray:
+            found: ndarray = sobol_points_of_each(seeds, count, self.polytope.d).numpy()
+            return found
+
+        return self._accepted(uniforms, seeds, num_points)
+
+    def _accepted(
+        self, uniforms: Callable[[int], ndarray], seeds: Sequence[int], num_points: int
+    ) -> ndarray:
+        r"""The first proposals of each seed that are inside, `R x num_points x d`.
+
+        Args:
+            uniforms: Returns as many first numbers of each seed, `R x count x d`.
+            seeds: One for each replicate.
+            num_points: The number of points.
+        """
+        parts, count = _parts_of(self.polytope), num_points
+        points, inside = _proposed(self.polytope, parts, uniforms(count))
+        while inside.sum(axis=1).min(initial=num_points) < num_points:
+            count *= 2
+            points, inside = _proposed(self.polytope, parts, uniforms(count))
+        first = np.argsort(~inside, axis=1, kind="stable")[:, :num_points]
+        points = np.take_along_axis(points, first[:, :, None], axis=1)
+        for part in parts:
+            if isinstance(part, Walk):
+                part.walk(self.polytope, points, seeds)
+        return points
+
+
+def _proposed(
+    polytope: Polytope, parts: Sequence[Proposal], uniforms: ndarray
+) -> tuple[ndarray, ndarray]:
+    r"""Search points `... x d` from uniform numbers, and which are inside."""
+    points = in_box(polytope, uniforms)
+    inside = np.ones(points.shape[:-1], dtype=bool)
+    for part in parts:
+        inside &= part.put(polytope, points, uniforms)
+    return points, inside
+
+
+@lru_cache(maxsize=64)
+def _parts_of(polytope: Polytope) -> list[Proposal]:
+    r"""The columns that are drawn together, and how, by a few linear programs."""
+    parts = [proposal_of(polytope, columns) or Walk(columns) for columns in _joined(polytope)]
+    pilot = sobol_points_of_each([0], MEASURED, polytope.d)[0].numpy()
+    shares = [float(_proposed(polytope, [part], pilot)[1].mean()) for part in parts]
+    while np.prod(shares) < LEAST_ACCEPTED:
+        worst = int(np.argmin(shares))
+        parts[worst] = Walk(parts[worst].columns)
+        shares[worst] = 1.0
+    return parts
+
+
+def _joined(polytope: Polytope) -> list[ndarray]:
+    r"""Columns with a limit, those together that share one."""
+    groups: list[set[int]] = []
+    for row in (*polytope.matrix, *polytope.equal):
+        touched = set(np.flatnonzero(row).tolist())
+        apart = [group for group in groups if not group & touched]
+        groups = [*apart, touched.union(*(group for group in groups if group & touched))]
+    return [np.array(sorted(group)) for group in groups]
