@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
@@ -82,6 +83,51 @@ class Spacing:
         nearest = (away.square().sum(dim=-1) / self.radius.square()).amin(dim=-1)
         share = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
         return height.unsqueeze(-1) * (1 - share).clamp_min(0.0)
+
+
+class KeptApart(AcquisitionFunction):
+    r"""An acquisition function of one point, less a penalty next to its pending points.
+
+    For those of BoTorch, which condition on pending points and know no distance.
+
+    Args:
+        acqf: An acquisition function for q = 1 that takes pending points; those it has stay.
+        scaled: Maps points `... x d` to the unit cube.
+        known: Points whose values give the height of the penalty, `n x d`.
+        radius: The minimum distance in the unit cube.
+    """
+
+    def __init__(
+        self, acqf: Any, scaled: Callable[[Tensor], Tensor], known: Tensor, radius: float
+    ) -> None:
+        super().__init__(model=acqf.model)
+        self.acqf, self.scaled, self.known, self.radius = acqf, scaled, known, radius
+        self.set_X_pending(getattr(acqf, "X_pending", None))
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Set the points under evaluation, `p x d`."""
+        self.acqf.set_X_pending(X_pending)
+        self.X_pending = pending = self.acqf.X_pending
+        self._spacing: Spacing | None = None
+        self._height: Tensor | None = None
+        if pending is not None:
+            references = torch.cat([self.known[-_NUM_REFERENCES:], pending])
+            radii = pending.new_full(pending.shape[:1], self.radius)
+            self._spacing = Spacing(
+                self._score, self.scaled, self.scaled(pending), references, radii
+            )
+            self._height = self._spacing.height()
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Values of points `batch_shape x 1 x d`."""
+        values: Tensor = self.acqf(X)
+        if self._spacing is None or self._height is None:
+            return values
+        return values - self._spacing.penalty(X, self._height).squeeze(-1)
+
+    def _score(self, X: Tensor) -> Tensor:
+        values: Tensor = self.acqf(X.unsqueeze(-2))
+        return values
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,11 @@ from torch import Tensor
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import ContinuedEstimator, Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, maximize_by_botorch
+from botorch_risk.strategies.encoded_decisions import (
+    AcquisitionOfDecisions,
+    kept_apart,
+    maximize_by_botorch,
+)
 from botorch_risk.strategies.method import Method, State, View, best_observed
 from botorch_risk.strategies.prediction import Interval, Prediction, predict_by_models
 from botorch_risk.strategies.space import Box, Space, check_space, unit_cube
@@ -137,6 +141,9 @@ class Acquire(Method):
         seeds = view.history.streams("acquisition")
         if self.batched:
             return view.space.maximize(acquisition, seeds, q, self.num_restarts, self.raw_samples)
+        if has_pending:
+            evaluated = view.space.unit(view.decisions).squeeze(0)
+            acquisition = kept_apart(acquisition, lambda X: X, evaluated)
         seed = seeds[0] % 2**31  # BoTorch's optimisers take 31 bits
         options: dict[str, Any] = {
             "q": q,
@@ -148,7 +155,8 @@ class Acquire(Method):
             return view.space.maximize(pointwise, [seed], q, self.num_restarts, self.raw_samples)
         if isinstance(view.space, Box) and view.space.discrete:
             of_decisions = AcquisitionOfDecisions(acquisition, view.space.unit)
-            return maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)
+            X = maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)
+            return view.space.each_once(of_decisions, X, getattr(acquisition, "X_pending", None))
         with manual_seed(seed):
             X, _ = optimize_acqf(
                 acquisition,

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition import AcquisitionFunction, OneShotAcquisitionFunction
 from botorch.optim import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.spacing import KeptApart
 from botorch_risk.engine import PointwiseAcquisition
 
 
@@ -57,6 +59,24 @@ class AcquisitionOfDecisions(AcquisitionFunction):
                 before = self._before.expand(*pending.shape[:-2], *self._before.shape[-2:])
                 pending = torch.cat([before, pending], dim=-2)
         self.acqf.set_X_pending(pending)
+
+
+def kept_apart(
+    acqf: Any, scaled: Callable[[Tensor], Tensor], evaluated: Tensor
+) -> AcquisitionFunction:
+    r"""An acquisition function of BoTorch's with the minimum distance that ours have.
+
+    Ours is unchanged, and so is one that optimises fantasies together with a point.
+
+    Args:
+        acqf: An acquisition function that takes pending points.
+        scaled: Maps decisions to the unit cube.
+        evaluated: Decisions, `n x d`.
+    """
+    if isinstance(acqf, PointwiseAcquisitionFunction | OneShotAcquisitionFunction):
+        return acqf
+    radius = PointwiseAcquisitionFunction.min_distance * evaluated.shape[-1] ** 0.5
+    return KeptApart(acqf, scaled, evaluated, radius)
 
 
 def maximize_by_botorch(

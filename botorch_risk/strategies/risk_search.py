@@ -38,7 +38,11 @@ from botorch_risk.strategies.decision_then_value import (
     largest_bound,
     value_of_rule,
 )
-from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, maximize_by_botorch
+from botorch_risk.strategies.encoded_decisions import (
+    AcquisitionOfDecisions,
+    kept_apart,
+    maximize_by_botorch,
+)
 from botorch_risk.strategies.environment_risk import (
     Bound,
     Chooser,
@@ -117,12 +121,16 @@ class MonteCarloDecision:
                 options["objective"] = in_spreads(risks, evaluated, options.get("objective"))
             with without_compiling():
                 acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
+            if pending is not None:
+                box: Any = turn.space.box
+                acquisition = kept_apart(acquisition, box.unit, evaluated)
             return self._maximize(acquisition, turn, seed, pending).unsqueeze(0)
 
     def _maximize(
         self, acquisition: AcquisitionFunction, turn: Turn, seed: int, pending: Tensor | None
     ) -> Tensor:
-        box, method = turn.space.box, turn.method
+        box: Any = turn.space.box
+        method = turn.method
         numbers: dict[str, Any] = {
             "num_restarts": method.num_restarts,
             "raw_samples": method.raw_samples,
@@ -137,7 +145,8 @@ class MonteCarloDecision:
             return box.spared(AcquisitionOfDecisions(acquisition), X, pending)[0]
         if box.discrete:
             options = {"maxiter_continuous": self.max_iterations}
-            return maximize_by_botorch(acquisition, box, seed, options=options, **numbers)
+            X = maximize_by_botorch(acquisition, box, seed, options=options, **numbers)
+            return box.spared(AcquisitionOfDecisions(acquisition), X.unsqueeze(0), pending)[0]
         return optimize_acqf(
             acquisition,
             box.bounds,

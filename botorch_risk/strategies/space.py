@@ -374,10 +374,7 @@ class Box:
                 **self.constraints,
                 **options,
             )
-            if self.limits is None:
-                return X
-            pending = getattr(acquisition, "X_pending", None)
-            return self._each_once(of_decisions, X, pending)
+            return self.each_once(of_decisions, X, getattr(acquisition, "X_pending", None))
         X, _ = optimize_acqf_replicates(
             acquisition,
             unit_cube(self.bounds),
@@ -388,7 +385,7 @@ class Box:
         )
         return self.from_unit(X)
 
-    def _each_once(self, acquisition: Any, X: Tensor, pending: Tensor | None) -> Tensor:
+    def each_once(self, acquisition: Any, X: Tensor, pending: Tensor | None) -> Tensor:
         r"""A batch `R x q x d` without repeated settings, while others are left.
 
         Args:

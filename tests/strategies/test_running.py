@@ -8,6 +8,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.strategies import Box, Strategy, adaptive_repeats, random_search, risk_averse_kg
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.running import RepeatedSettingWarning, joined, left_running
 from tests.strategies.cases import StrategyCase, every_strategy
 from tests.strategies.loops import evaluate, meet, play
@@ -40,24 +41,27 @@ def test_no_setting_is_next_to_one_that_runs(case: StrategyCase) -> None:
     strategy.tell(*told(case, strategy, asked[:, :1], 1))
     again = case.build(SEEDS)
     again.load_state_dict(strategy.state_dict())
-    new = strategy.ask(2)
     running = asked[:, 1:]
-    assert same(again.running[:, :2], running)
+    assert same(again.running, running)
+    try:
+        new = strategy.ask(2)
+    except UnsupportedError:  # that round was random, and this one's function has no pending points
+        return
     if strategy.method.repeats_settings:  # and a gain may be 0 up to rounding
         return
     assert same(again.ask(2), new)
     both = torch.cat([running, new], dim=-2)
-    listed = hasattr(getattr(strategy.space, "box", strategy.space), "domain")
+    assert not (both[:, :, None] == both[:, None]).all(dim=-1).tril(-1).any()
+    box = getattr(strategy.space, "box", strategy.space)
+    if isinstance(box, FiniteDomain) or box.discrete or case.name.startswith(("random", "uhe")):
+        return
     lower, upper = strategy.space.bounds
     d_x = len(lower)
     away = torch.cdist(*[((both[..., :d_x] - lower) / (upper - lower))] * 2)
     away = away.masked_fill(torch.eye(4, dtype=torch.bool), torch.inf)[..., 2:]
-    if listed or case.name.startswith(("random", "uhe")):
-        assert not (both[:, :, None] == both[:, None]).all(dim=-1).tril(-1).any()
-    elif not getattr(getattr(strategy.space, "box", strategy.space), "discrete", ()):
-        least = 0.05 * d_x**0.5 * (1 - 1e-4)
-        assert away[:, :2].amin() >= least  # from those that run
-        assert away.amin() >= (0.4 * least if case.make in BY_KNOWLEDGE_GRADIENT else least)
+    least = 0.05 * d_x**0.5 * (1 - 1e-4)
+    assert away[:, :2].amin() >= least  # from those that run
+    assert away.amin() >= (0.4 * least if case.make in BY_KNOWLEDGE_GRADIENT else least)
 
 
 @every_strategy
