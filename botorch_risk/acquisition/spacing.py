@@ -15,6 +15,8 @@ from botorch_risk.points import coefficients_kept, original_inputs
 
 # How many times as large as the range of the scores the penalty at a pending point is.
 _HEIGHT = 3.0
+# How many times as high it is for those of BoTorch, logarithms of which fall ever faster.
+_STEEPER = 10.0
 # Training points at which the range is computed: the last ones.
 _NUM_REFERENCES = 64
 
@@ -86,48 +88,64 @@ class Spacing:
 
 
 class KeptApart(AcquisitionFunction):
-    r"""An acquisition function of one point, less a penalty next to its pending points.
+    r"""An acquisition function of one point, less a penalty next to points under evaluation.
 
     For those of BoTorch, which condition on pending points and know no distance.
 
     Args:
-        acqf: An acquisition function for q = 1 that takes pending points; those it has stay.
+        acqf: An acquisition function for q = 1 that takes pending points and knows those it has.
+        X: The points to keep apart from, `p x d`, or None. Pending points set later come on top.
         scaled: Maps points `... x d` to the unit cube.
-        known: Points whose values give the height of the penalty, `n x d`.
+        references: Points whose values give the height of the penalty, `n x d`.
         radius: The minimum distance in the unit cube.
     """
 
     def __init__(
-        self, acqf: Any, scaled: Callable[[Tensor], Tensor], known: Tensor, radius: float
+        self,
+        acqf: Any,
+        X: Tensor | None,
+        scaled: Callable[[Tensor], Tensor],
+        references: Tensor,
+        radius: float,
     ) -> None:
         super().__init__(model=acqf.model)
-        self.acqf, self.scaled, self.known, self.radius = acqf, scaled, known, radius
-        self.set_X_pending(getattr(acqf, "X_pending", None))
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Set the points under evaluation, `p x d`."""
-        self.acqf.set_X_pending(X_pending)
-        self.X_pending = pending = self.acqf.X_pending
+        self.acqf, self.scaled, self.references, self.radius = acqf, scaled, references, radius
+        self._before = getattr(acqf, "X_pending", None), X
         self._spacing: Spacing | None = None
         self._height: Tensor | None = None
-        if pending is not None:
-            references = torch.cat([self.known[-_NUM_REFERENCES:], pending])
-            radii = pending.new_full(pending.shape[:1], self.radius)
-            self._spacing = Spacing(
-                self._score, self.scaled, self.scaled(pending), references, radii
-            )
-            self._height = self._spacing.height()
+        self.X_pending = None  # type: ignore[assignment]
+        self._find_spacing(X)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Set the points under evaluation, `p x d`, on top of those from the start."""
+        self.X_pending = X_pending  # type: ignore[assignment]
+        inner, apart = (_joined(before, X_pending) for before in self._before)
+        self.acqf.set_X_pending(inner)
+        self._find_spacing(apart)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Values of points `batch_shape x 1 x d`."""
         values: Tensor = self.acqf(X)
-        if self._spacing is None or self._height is None:
+        if self._spacing is None:
             return values
+        if self._height is None:
+            self._height = _STEEPER * self._spacing.height()
         return values - self._spacing.penalty(X, self._height).squeeze(-1)
+
+    def _find_spacing(self, apart: Tensor | None) -> None:
+        self._spacing = self._height = None
+        if apart is not None:
+            pending, radii = self.scaled(apart), apart.new_full(apart.shape[:1], self.radius)
+            self._spacing = Spacing(self._score, self.scaled, pending, self.references, radii)
 
     def _score(self, X: Tensor) -> Tensor:
         values: Tensor = self.acqf(X.unsqueeze(-2))
         return values
+
+
+def _joined(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    parts = [each for each in (first, second) if each is not None]
+    return torch.cat(parts) if parts else None
 
 
 @dataclass(frozen=True, eq=False)

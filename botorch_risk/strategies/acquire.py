@@ -135,15 +135,16 @@ class Acquire(Method):
                 "Expected an acquisition function that takes pending points, or a `batch_size` of "
                 f"1 and nothing that runs. Got {type(acquisition).__name__}, {q=}."
             )
-        if view.running is not None:
-            pending = view.space.unit(view.running)
-            acquisition.set_X_pending(pending if self.batched else pending.squeeze(0))
+        running = None if view.running is None else view.space.unit(view.running)
+        if running is not None:
+            acquisition.set_X_pending(running if self.batched else running.squeeze(0))
         seeds = view.history.streams("acquisition")
         if self.batched:
             return view.space.maximize(acquisition, seeds, q, self.num_restarts, self.raw_samples)
         if has_pending:
-            evaluated = view.space.unit(view.decisions).squeeze(0)
-            acquisition = kept_apart(acquisition, lambda X: X, evaluated)
+            started = None if running is None else running.squeeze(0)
+            cube = unit_cube(view.space.unit(view.decisions)[0, :2])
+            acquisition = kept_apart(acquisition, started, lambda X: X, cube)
         seed = seeds[0] % 2**31  # BoTorch's optimisers take 31 bits
         options: dict[str, Any] = {
             "q": q,
@@ -156,7 +157,7 @@ class Acquire(Method):
         if isinstance(view.space, Box) and view.space.discrete:
             of_decisions = AcquisitionOfDecisions(acquisition, view.space.unit)
             X = maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)
-            return view.space.each_once(of_decisions, X, getattr(acquisition, "X_pending", None))
+            return view.space.each_once(of_decisions, X, running)
         with manual_seed(seed):
             X, _ = optimize_acqf(
                 acquisition,

@@ -11,10 +11,14 @@ from botorch.acquisition import AcquisitionFunction, OneShotAcquisitionFunction
 from botorch.optim import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.spacing import KeptApart
 from botorch_risk.engine import PointwiseAcquisition
+
+# Decisions at which the range of an acquisition function of BoTorch is computed.
+_NUM_REFERENCES = 64
 
 
 class AcquisitionOfDecisions(AcquisitionFunction):
@@ -62,7 +66,7 @@ class AcquisitionOfDecisions(AcquisitionFunction):
 
 
 def kept_apart(
-    acqf: Any, scaled: Callable[[Tensor], Tensor], evaluated: Tensor
+    acqf: Any, X: Tensor | None, scaled: Callable[[Tensor], Tensor], bounds: Tensor
 ) -> AcquisitionFunction:
     r"""An acquisition function of BoTorch's with the minimum distance that ours have.
 
@@ -70,13 +74,17 @@ def kept_apart(
 
     Args:
         acqf: An acquisition function that takes pending points.
+        X: The decisions that it knows as pending, `p x d`, or None.
         scaled: Maps decisions to the unit cube.
-        evaluated: Decisions, `n x d`.
+        bounds: The bounds of decisions, `2 x d`.
     """
     if isinstance(acqf, PointwiseAcquisitionFunction | OneShotAcquisitionFunction):
         return acqf
-    radius = PointwiseAcquisitionFunction.min_distance * evaluated.shape[-1] ** 0.5
-    return KeptApart(acqf, scaled, evaluated, radius)
+    lower, upper = bounds
+    d = len(lower)
+    references = SobolEngine(d).draw(_NUM_REFERENCES, dtype=torch.double).to(bounds)
+    radius = PointwiseAcquisitionFunction.min_distance * d**0.5
+    return KeptApart(acqf, X, scaled, lower + (upper - lower) * references, radius)
 
 
 def maximize_by_botorch(

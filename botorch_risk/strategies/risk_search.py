@@ -123,7 +123,7 @@ class MonteCarloDecision:
                 acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
             if pending is not None:
                 box: Any = turn.space.box
-                acquisition = kept_apart(acquisition, box.unit, evaluated)
+                acquisition = kept_apart(acquisition, pending, box.unit, box.bounds)
             return self._maximize(acquisition, turn, seed, pending).unsqueeze(0)
 
     def _maximize(

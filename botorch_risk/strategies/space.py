@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -23,6 +23,7 @@ from botorch_risk.arguments import (
 from botorch_risk.engine import PointwiseAcquisition, PolytopeSampler, optimize_acqf_replicates
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
+from botorch_risk.strategies.distinct import distinct_first
 from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, decoded
 from botorch_risk.strategies.limits import Constraints, LimitedColumns, LinearLimit, in_unit_cube
 
@@ -244,11 +245,20 @@ class Box:
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Scrambled Sobol points, a function of each seed alone; within limits, those inside."""
-        if self._sampler is not None:
-            streams = [derive_seed(seed, "initial design") for seed in as_seeds(list(seeds))]
-            return self._sampler.design(streams, num_points).to(self.bounds)
-        return self._evenly(initial_design(self.bounds, seeds, num_points))
+        r"""Scrambled Sobol points, a function of each seed alone; within limits, those inside.
+
+        If all columns are whole numbers, each setting comes once before one comes again.
+        """
+        listed = self.settings()
+        if listed is None:
+            return self._sobol_points(seeds, num_points)
+        return distinct_first(partial(self._sobol_points, seeds), num_points, len(listed))
+
+    def _sobol_points(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        if self._sampler is None:
+            return self._evenly(initial_design(self.bounds, seeds, num_points))
+        streams = [derive_seed(seed, "initial design") for seed in as_seeds(list(seeds))]
+        return self._sampler.sobol(streams, num_points).to(self.bounds)
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
         r"""Uniform decisions, a function of each seed and the stream; see `uniform_points`."""

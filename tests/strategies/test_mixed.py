@@ -81,6 +81,7 @@ def test_one_hot_columns_and_back() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:A not p.d.:linear_operator.utils.warnings.NumericalWarning")
 def test_acquisitions_of_botorch_replicate_by_replicate() -> None:
     def improvement(model: Any, t: int) -> qLogExpectedImprovement:
         best = model.outcome_transform.untransform(model.train_targets.max())[0]

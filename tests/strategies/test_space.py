@@ -273,3 +273,18 @@ def test_a_space_without_what_a_method_needs_is_refused_at_once(method: Any) -> 
     single = Acquire(partial(gp_ucb, beta=4.0))
     with pytest.raises(UnsupportedError, match="Got WholeNumbers, which has no `from_unit`"):
         Strategy(WholeNumbers(), single, seeds=0)
+
+
+def test_an_initial_design_has_each_setting_once_before_one_comes_again() -> None:
+    bounds = torch.tensor([[0.0, 1.0], [2.0, 2.0]], dtype=torch.double)
+    box = Box(bounds, integers=[0], categories=[1])
+    sequence, seeds = box._sobol_points(range(20), 6), list(range(20))
+    assert any(len(rows.unique(dim=0)) < 6 for rows in sequence)  # Sobol points repeat some
+    X = box.initial(seeds, 8)
+    assert all(len(rows[:6].unique(dim=0)) == 6 for rows in X)
+    assert torch.equal(box.initial(seeds, 4), X[:, :4])
+    assert torch.equal(box.initial([7, 3], 6), X[[7, 3], :6])
+    for rows, drawn in zip(X, sequence, strict=True):  # in the order of the sequence
+        first = [tuple(row) for row in drawn.tolist()]
+        kept = list(dict.fromkeys(first))
+        assert [tuple(row) for row in rows.tolist()][: len(kept)] == kept

@@ -11,7 +11,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.engine.optim.polytope import Polytope
-from botorch_risk.engine.optim.polytope_proposals import MOST_LISTED, Proposal, in_box, proposal_of
+from botorch_risk.engine.optim.polytope_proposals import Proposal, in_box, proposal_of
 from botorch_risk.engine.optim.polytope_walk import Walk
 from botorch_risk.seeding import derive_seed, sobol_points_of_each
 
@@ -54,25 +54,6 @@ class PolytopeSampler:
         The first of each seed's scrambled Sobol points that are inside.
         """
         return self.polytope.points(self.search_points(seeds, num_points))
-
-    def design(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""As `sobol`; of discrete columns alone, each setting once before one comes again."""
-        settings = None
-        if not len(self.polytope.free):
-            settings = self.polytope.settings(MOST_LISTED)
-        if settings is None:
-            return self.sobol(seeds, num_points)
-        count, wanted = num_points, min(num_points, len(settings))
-        while True:
-            points = self.search_points(seeds, count)
-            again = np.ones(points.shape[:-1], dtype=bool)
-            for row, each in zip(again, points, strict=True):
-                row[np.unique(each, axis=0, return_index=True)[1]] = False
-            if count - again.sum(axis=1).max(initial=0) >= wanted:
-                break
-            count *= 2
-        first = np.argsort(again, axis=1, kind="stable")[:, :num_points]
-        return self.polytope.points(np.take_along_axis(points, first[:, :, None], axis=1))
 
     def uniform(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Independent uniform points, a function of each seed, `R x num_points x d`."""
