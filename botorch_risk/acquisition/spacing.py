@@ -15,7 +15,7 @@ from botorch_risk.points import coefficients_kept, original_inputs
 
 # How many times as large as the range of the scores the penalty at a pending point is.
 _HEIGHT = 3.0
-# How many times as high it is for those of BoTorch, logarithms of which fall ever faster.
+# How many times as high it is for BoTorch's acquisition functions: logarithms fall ever faster.
 _STEEPER = 10.0
 # Training points at which the range is computed: the last ones.
 _NUM_REFERENCES = 64
@@ -90,7 +90,7 @@ class Spacing:
 class KeptApart(AcquisitionFunction):
     r"""An acquisition function of one point, less a penalty next to points under evaluation.
 
-    For those of BoTorch, which condition on pending points and know no distance.
+    For BoTorch's acquisition functions, which condition on pending points and know no distance.
 
     Args:
         acqf: An acquisition function for q = 1 that takes pending points and knows those it has.

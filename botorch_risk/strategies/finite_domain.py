@@ -130,7 +130,7 @@ class FiniteDomain:
         return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
 
     def spared(self, values: Tensor, pending: Tensor | None) -> Tensor:
-        r"""Values of the points without those of pending points, unless all are pending.
+        r"""Values of points, with -inf for pending ones unless all are pending.
 
         Args:
             values: `R x |D|`.

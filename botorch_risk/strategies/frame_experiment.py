@@ -145,12 +145,12 @@ class FrameExperiment:
     def ask(self, batch_size: int | None = None, pending: Any = None) -> Any:
         r"""The next settings to measure, one per row; with the contexts, if they are chosen.
 
-        Asking again before the next `tell` gives the same settings. Those of earlier rounds that
-        still run (`running`) are not given again, nor are settings next to them.
+        Asking again before the next `tell` gives the same settings. A setting of an earlier round
+        that still runs (`running`) is not given again, nor is one next to it.
 
         Args:
-            batch_size: The number of points; during the initial design, at most those of its points
-                that do not run, or further ones once all run. Default: the rest of the initial
+            batch_size: The number of points; during the initial design, at most its points that do
+                not run, or further ones once all run. Default: the rest of the initial
                 design, and later the strategy's batch size.
             pending: A DataFrame of settings that somebody else has started, with the columns that
                 `ask` gives. They run from now on.

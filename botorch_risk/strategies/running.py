@@ -25,7 +25,7 @@ def expect_running(acquisition: PointwiseAcquisitionFunction, X: Tensor) -> None
     r"""Condition an acquisition function on points that run, `R x p x d'`, and stay away from them.
 
     The distance is 0.05 of the diagonal of the unit cube also where points of a batch may be closer
-    to each other, as those of a knowledge gradient.
+    to each other, as under a knowledge gradient.
     """
     acquisition.set_X_pending(X)
     acquisition.keep_apart(X, PointwiseAcquisitionFunction.min_distance)

@@ -358,9 +358,9 @@ class Box:
             return X
         with torch.no_grad():
             values = acquisition.evaluate(listed.expand(len(X), -1, -1))
-        taken = (listed.unsqueeze(-2) == pending.unsqueeze(-3)).all(dim=-1).any(dim=-1)
-        best = values.masked_fill(taken, -torch.inf).argmax(dim=-1)
-        replaced = repeated & ~taken.all(dim=-1)
+        is_pending = (listed.unsqueeze(-2) == pending.unsqueeze(-3)).all(dim=-1).any(dim=-1)
+        best = values.masked_fill(is_pending, -torch.inf).argmax(dim=-1)
+        replaced = repeated & ~is_pending.all(dim=-1)
         return torch.where(replaced[:, None, None], listed[best].unsqueeze(-2), X)
 
     def maximize(
@@ -403,13 +403,13 @@ class Box:
             X: The batch.
             pending: Points of the unit cube, `R x p x d'` or `p x d'`, or None.
         """
-        taken = X[:, :0]
+        before = X[:, :0]
         if pending is not None:
             running = self.from_unit(pending)
-            taken = running.expand(len(X), *running.shape[-2:])
+            before = running.expand(len(X), *running.shape[-2:])
         for one in X.split(1, dim=-2):
-            taken = torch.cat([taken, self.spared(acquisition, one, taken)], dim=-2)
-        return taken[:, -X.shape[1] :]
+            before = torch.cat([before, self.spared(acquisition, one, before)], dim=-2)
+        return before[:, -X.shape[1] :]
 
     def from_unit(self, X: Tensor) -> Tensor:
         r"""Points of the unit cube as decisions, within the bounds in spite of rounding."""

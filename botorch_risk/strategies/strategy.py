@@ -529,7 +529,7 @@ class Strategy:
         return joined(self._asked(), self._history.running)
 
     def _still_running(self) -> Tensor:
-        r"""All rows that run: those of earlier proposals and of this one."""
+        r"""All rows that run, of earlier proposals and of this one."""
         running = self._history.running
         return running if self._proposal is None else joined(running, self._proposal)
 

@@ -124,7 +124,7 @@ def alternate(
 
     As in `optimize_acqf_mixed_alternating`: move to the best neighbour while one is better, take
     quasi-Newton steps over the continuous columns, and repeat until neither improves. `starts` are
-    search points, `R x S x d`. In a polytope, neighbours are those of `Polytope.neighbors`.
+    search points, `R x S x d`. In a polytope, `Polytope.neighbors` gives the neighbours.
 
     Returns:
         The best search point of each replicate, `R x 1 x d`, and the replicates in which some start
