@@ -16,6 +16,11 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine.fit.covariance import TrainingCovariance
 from botorch_risk.engine.fit.fit_objective import FitObjective
 from botorch_risk.engine.fit.large_matrices import is_large, value_of_large
+from botorch_risk.engine.fit.likelihood_on_host import (
+    MOST_POINTS,
+    MOST_REPLICATES,
+    LikelihoodOnHost,
+)
 from botorch_risk.engine.fit.marginal_likelihood import (
     BestConstant,
     Hyperparameters,
@@ -209,9 +214,35 @@ class MarginalLikelihoodObjective(FitObjective):
 
         Natural units; constants are about the centre of the targets.
         """
+        if self._on_host is not None:
+            return self._on_host(values, rows % len(self.num_observed))
         if self._selected is None or not self._selected.has(rows):
             self._selected = self._of_rows(rows)
         return self._selected(values, rows)
+
+    @cached_property
+    def _on_host(self) -> LikelihoodOnHost | None:
+        r"""The likelihoods in NumPy, for a few replicates of few points on a CPU."""
+        data, (num_replicates, n) = self._data, self.like.shape
+        if (
+            self.like.device.type != "cpu"
+            or self.like.dtype != torch.float64
+            or data.targets.pairs is not None
+            or num_replicates > MOST_REPLICATES
+            or n > MOST_POINTS
+        ):
+            return None
+        known = None if data.best_constant is None else torch.stack(data.best_constant, dim=-1)
+        noise = data.fixed_noise
+        slices = {one.name: each for one, each in zip(self.moved, self.slices, strict=True)}
+        return LikelihoodOnHost.of(
+            data.X.numpy(),
+            data.targets.both.numpy(),
+            None if noise is None else noise.numpy(),
+            None if known is None else known.numpy(),
+            self.parts.nu,
+            slices,
+        )
 
     def _of_rows(self, rows: ndarray) -> SelectedRows:
         r"""The likelihoods of a selection of rows, with their data at hand."""

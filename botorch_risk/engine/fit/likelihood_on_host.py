@@ -1,0 +1,134 @@
+r"""The log marginal likelihood of a few rows in NumPy and LAPACK.
+
+The arithmetic of one row of forty points takes a tenth of the time of the PyTorch calls that it
+would need. `marginal_likelihood` has the same formulas for tensors, with their sources.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+from scipy.linalg import lapack
+
+# Up to so many replicates of so many points, each row by itself takes less time than all of them
+# together in PyTorch, on one thread: 82 and 378 us for one with 40 points, 296 and 429 us for four.
+MOST_REPLICATES, MOST_POINTS = 4, 256
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodOnHost:
+    r"""Values and derivatives of the log marginal likelihood for rows of hyperparameters.
+
+    Args:
+        differences: Squared differences of the inputs in each column, `R x d x n^2`.
+        both: Ones and the targets, `R x n x 2`.
+        fixed_noise: Noise variances, `R x n`; None if they are a hyperparameter.
+        best_constant: The ends, the location and the precision of the best constant, `R x 4`; None
+            if the constant is a hyperparameter, or 0.
+        nu: The smoothness of the kernel.
+        slices: The positions of the hyperparameters by name, in the order of their derivatives.
+    """
+
+    differences: ndarray
+    both: ndarray
+    fixed_noise: ndarray | None
+    best_constant: ndarray | None
+    nu: float
+    slices: dict[str, slice]
+
+    @classmethod
+    def of(
+        cls,
+        X: ndarray,
+        both: ndarray,
+        fixed_noise: ndarray | None,
+        best_constant: ndarray | None,
+        nu: float,
+        slices: dict[str, slice],
+    ) -> LikelihoodOnHost:
+        r"""Of inputs `R x n x d`."""
+        columns = np.moveaxis(X, -1, 1)  # R x d x n
+        differences = np.square(columns[..., :, None] - columns[..., None, :])
+        flat = differences.reshape(*columns.shape[:2], -1)
+        return cls(flat, both, fixed_noise, best_constant, nu, slices)
+
+    def __call__(self, values: ndarray, replicates: ndarray) -> ndarray:
+        r"""The value, the constant and the derivatives, `rows x (2 + p)`, in natural units.
+
+        Args:
+            values: Hyperparameters, `rows x p`.
+            replicates: The replicate of each row.
+
+        Returns:
+            NaN in a row whose covariance matrix is not positive definite to working precision.
+        """
+        found = np.full((len(values), 2 + values.shape[1]), np.nan)
+        for out, row, replicate in zip(found, values, replicates, strict=True):
+            self._of_row(out, row, replicate)
+        return found
+
+    def _of_row(self, out: ndarray, row: ndarray, replicate: int) -> None:
+        squares, both = self.differences[replicate], self.both[replicate]
+        lengthscale = row[self.slices["lengthscale"]]
+        scaled = np.broadcast_to(lengthscale**-2.0, (len(squares),)) @ squares
+        n = len(both)
+        profile, slope = _profile_and_slope(scaled.reshape(n, n), self.nu)
+        outputscale = row[self.slices["outputscale"]][0] if "outputscale" in self.slices else 1.0
+        fixed = self.fixed_noise
+        noise = row[self.slices["noise"]] if fixed is None else fixed[replicate]
+        covariance = outputscale * profile
+        covariance.flat[:: n + 1] += noise
+        factor, failed = lapack.dpotrf(covariance.T, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            return
+        half_log_determinant = np.log(factor.diagonal()).sum()
+        lower, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        if failed:
+            return
+        inverse = np.tril(lower)
+        inverse += np.tril(lower, -1).T
+        pull = inverse @ both  # A^-1 1, A^-1 Y
+        if self.best_constant is None:
+            constant = row[self.slices["constant"]][0] if "constant" in self.slices else 0.0
+        else:
+            least, most, location, precision = self.best_constant[replicate]
+            own, total = both.T @ pull[:, 0]
+            constant = (total + precision * location) / (own + precision)
+            constant = min(max(constant, least), most)
+        weights = pull[:, 1] - constant * pull[:, 0]
+        fit = (both[:, 1] - constant * both[:, 0]) @ weights
+        out[0] = -half_log_determinant - 0.5 * fit - 0.5 * n * math.log(2 * math.pi)
+        out[1] = constant
+        inverse -= np.outer(weights, weights)  # minus the sensitivity of Eq. (5.9)
+        diagonal = inverse.diagonal()
+        slopes = {
+            "noise": -0.5 * (diagonal.sum() if len(noise) == 1 else diagonal),
+            "outputscale": 0.5 * (fit - n + (diagonal * noise).sum()) / outputscale,
+            "constant": weights.sum(),
+        }
+        np.multiply(inverse, slope, out=slope)
+        pulls = squares @ slope.ravel()
+        pulls *= -0.5 * outputscale
+        if len(lengthscale) == 1:
+            pulls = pulls.sum(keepdims=True)
+        slopes["lengthscale"] = pulls / lengthscale**3
+        for name, places in self.slices.items():
+            out[2:][places] = slopes[name]
+
+
+def _profile_and_slope(squared_distance: ndarray, nu: float) -> tuple[ndarray, ndarray]:
+    r"""As `correlation_and_slope` in the kernels of the posterior."""
+    if nu == math.inf:
+        profile = np.exp(-0.5 * squared_distance)
+        return profile, profile.copy()
+    s = np.sqrt(2 * nu * squared_distance)
+    decay = np.exp(-s)
+    if nu == 0.5:
+        return decay, np.divide(decay, s, out=np.zeros_like(s), where=s > 0)
+    if nu == 1.5:
+        return (1 + s) * decay, 3 * decay
+    linear = (1 + s) * decay
+    return linear + s * s * decay / 3, linear * (5 / 3)
