@@ -25,6 +25,7 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.arguments import check_integers
 from botorch_risk.engine import Belief
+from botorch_risk.gradients import differentiated
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise, variances_in_sequence
 from botorch_risk.points import as_points, check_points
@@ -150,6 +151,20 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
             noise = model.noise.on_outcome_scale(on_link_scale)
         return torch.addcmul(f, per_point(self.risk_aversion, X), noise, value=-1)
 
+    def _value_and_gradient(self, X: Tensor, optimistic: bool) -> tuple[Tensor, Tensor]:
+        r"""The bound and its gradients in closed form where both processes have one."""
+        model, bounds = self._conditioned
+        X, found = as_points(X, self.model).detach(), None
+        if self.noise_beta is not None and self._spacing is None:
+            found = bounds.value_and_gradient(X, self._widths(X, optimistic))
+        if found is None:
+            return differentiated(self.evaluate, X)
+        (f, of_f), (on_link_scale, of_link) = found
+        noise, rise = differentiated(model.noise.on_outcome_scale, on_link_scale)
+        aversion = per_point(self.risk_aversion, X)
+        value = torch.addcmul(f, aversion, noise, value=-1)
+        return value, torch.addcmul(of_f, (aversion * rise).unsqueeze(-1), of_link, value=-1)
+
 
 @construct_from_own_arguments
 class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
@@ -182,6 +197,9 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
         r"""Optimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.upper(X)
 
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        return self._value_and_gradient(X, optimistic=True)
+
 
 @construct_from_own_arguments
 class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
@@ -208,6 +226,9 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
     def score(self, X: Tensor) -> Tensor:
         r"""Pessimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.lower(X)
+
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        return self._value_and_gradient(X, optimistic=False)
 
 
 def require_mean_variance_gp(model: Model) -> None:

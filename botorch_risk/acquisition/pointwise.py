@@ -62,7 +62,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         r"""Take gradients from autograd in a subclass that overrides the values alone."""
         super().__init_subclass__(**kwargs)
         own = vars(cls).keys()
-        if own & {"score", "upper", "lower"} and "value_and_gradient" not in own:
+        if own & {"score", "evaluate", "upper", "lower"} and "value_and_gradient" not in own:
             cls.value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient  # type: ignore[method-assign]
 
     @abstractmethod

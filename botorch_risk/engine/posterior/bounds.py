@@ -11,8 +11,11 @@ from gpytorch import settings
 from torch import Tensor
 
 from botorch_risk.engine.posterior.cache import PosteriorCache
-from botorch_risk.engine.posterior.stationary_moments import outcome_bound
-from botorch_risk.points import checked_points
+from botorch_risk.engine.posterior.stationary_moments import (
+    outcome_bound,
+    outcome_bound_and_gradient,
+)
+from botorch_risk.points import checked_points, scales_columns
 
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.belief import Belief
@@ -49,24 +52,59 @@ class Bounds:
             moments = [belief(X) for belief in self.beliefs]
             pairs = zip(moments, widths, strict=True)
             return tuple(mean + width * variance.sqrt() for (mean, variance), width in pairs)
-        models = [belief.model for belief in self.beliefs]
-        X = checked_points(X, models[0])
-        if len(models) == 1:  # without the dimension of models, which costs as much as the sums
-            with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-                floor = settings.min_variance.value(X.dtype)
-                return (outcome_bound(models[0].transform_inputs(X), cache, floor, widths[0]),)
-        batch_shape = cache.factor.shape[1:-2]
+        X = checked_points(X, self.beliefs[0].model)
+        floor = settings.min_variance.value(X.dtype)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            if X.dim() < len(batch_shape) + 2:
-                X = X.expand(*batch_shape, *X.shape[-2:])
-            model_dim = -3 - len(batch_shape)
-            if any("input_transform" in model._modules for model in models):
-                inputs = torch.stack([model.transform_inputs(X) for model in models], model_dim)
-            else:
-                inputs = X.unsqueeze(model_dim)
-            floor = settings.min_variance.value(X.dtype)
-            width = torch.stack([each.expand(*batch_shape, 1) for each in widths])
+            if len(self.beliefs) == 1:  # without the dimension of models, which costs as much
+                inputs = self.beliefs[0].model.transform_inputs(X)
+                return (outcome_bound(inputs, cache, floor, widths[0]),)
+            inputs, width, model_dim = self._stacked_inputs(X, widths, cache)
             return outcome_bound(inputs, cache, floor, width).unbind(model_dim + 1)
+
+    def value_and_gradient(
+        self, X: Tensor, widths: Sequence[Tensor]
+    ) -> list[tuple[Tensor, Tensor]] | None:
+        r"""The bound of each belief with its gradient in each point, without a graph.
+
+        Args:
+            X: `batch_shape x m x d` with the models' batch shape.
+            widths: As in `__call__`.
+
+        Returns:
+            `batch_shape x m` values and `batch_shape x m x d` gradients for each belief; None if
+            the models are not alike, or an input transform does more than scale.
+        """
+        cache = self._current()
+        transforms = [each.model._modules.get("input_transform") for each in self.beliefs]
+        is_scaled = all(each is None or scales_columns(each) for each in transforms)
+        if cache is None or len(self.beliefs) == 1 or 0 in X.shape[:-1] or not is_scaled:
+            return None
+        X = checked_points(X, self.beliefs[0].model)
+        floor = settings.min_variance.value(X.dtype)
+        with torch.no_grad():
+            inputs, width, model_dim = self._stacked_inputs(X, widths, cache)
+            found = outcome_bound_and_gradient(inputs, cache, floor, width)
+            values, gradients = found[0].unbind(model_dim + 1), found[1].unbind(model_dim)
+            return [
+                (value, gradient if each is None else gradient / each.coefficient)
+                for value, gradient, each in zip(values, gradients, transforms, strict=True)
+            ]
+
+    def _stacked_inputs(
+        self, X: Tensor, widths: Sequence[Tensor], cache: PosteriorCache
+    ) -> tuple[Tensor, Tensor, int]:
+        r"""The inputs and the widths of all models, and the dimension of models in the inputs."""
+        batch_shape = cache.factor.shape[1:-2]
+        if X.dim() < len(batch_shape) + 2:
+            X = X.expand(*batch_shape, *X.shape[-2:])
+        model_dim = -3 - len(batch_shape)
+        models = [belief.model for belief in self.beliefs]
+        if any("input_transform" in model._modules for model in models):
+            inputs = torch.stack([model.transform_inputs(X) for model in models], model_dim)
+        else:
+            inputs = X.unsqueeze(model_dim)
+        width = torch.stack([each.expand(*batch_shape, 1) for each in widths])
+        return inputs, width, model_dim
 
     def _current(self) -> PosteriorCache | None:
         r"""The present factors of all models; `None` if they are not alike."""

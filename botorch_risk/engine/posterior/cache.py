@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from linear_operator.utils.errors import NanError
 from torch import Tensor
 
+from botorch_risk.engine.posterior.bound_on_host import BoundOnHost
 from botorch_risk.engine.posterior.kernels import StackedKernel, StationaryKernel, squared_norms
 from botorch_risk.steady import is_known, remember
 
@@ -222,6 +224,18 @@ class PosteriorCache:
             if kernel is None
             else OutcomeUnits.of(model, constant, kernel.outputscale, is_trained),
         )
+
+    @cached_property
+    def on_host(self) -> BoundOnHost | None:
+        r"""The factors in NumPy; None unless there are direct formulas, in float64 on a CPU.
+
+        Nor for an exponential kernel, which needs exact differences of points.
+        """
+        if self.kernel is None or self.units is None or self.kernel.nu == 0.5:
+            return None
+        factor = self.factor
+        is_here = factor.device.type == "cpu" and factor.dtype == torch.float64
+        return BoundOnHost.of(self) if is_here else None
 
     @staticmethod
     def stack(caches: Sequence[PosteriorCache]) -> PosteriorCache | None:

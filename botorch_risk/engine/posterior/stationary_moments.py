@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine.posterior.bound_on_host import MOST_CORRELATIONS
 from botorch_risk.engine.posterior.cache import PosteriorCache
 from botorch_risk.points import TBatch
 
@@ -108,6 +109,15 @@ def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor 
     return bound
 
 
+def outcome_bound_and_gradient(
+    X: Tensor, cache: PosteriorCache, floor: float, width: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""`outcome_bound` and the gradient of each value in its own point, without a graph."""
+    t_batch, bound, gradient = _bound(X, cache, floor, width, grad=True)
+    assert gradient is not None  # for the type checker
+    return t_batch.unfold(bound), t_batch.unfold(gradient, points_dim=-2)
+
+
 class _OutcomeBound(torch.autograd.Function):
     r"""A bound and its gradient, computed here since each step of the sum would be its own node."""
 
@@ -135,6 +145,12 @@ def _bound(
     t_batch, Z = _scaled(X, cache)
     kernel, units = cache.kernel, cache.units
     assert kernel is not None and units is not None  # for the type checker
+    correlations = Z.shape[:-1].numel() * cache.train_inputs.shape[-2]
+    if width is not None and correlations <= MOST_CORRELATIONS and cache.on_host is not None:
+        known = Z.detach().numpy(), width.detach().numpy()
+        value, slopes = cache.on_host(*known, floor, grad)
+        gradient = None if slopes is None else torch.from_numpy(slopes)
+        return t_batch, torch.from_numpy(value), gradient
 
     def of_chunk(Z: Tensor) -> tuple[Tensor, ...]:
         slope, correlation = _correlations(Z, cache, grad)
