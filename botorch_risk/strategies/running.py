@@ -35,7 +35,8 @@ def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR
     r"""The rows that still run after others were told.
 
     A told row ends the running row that it equals, or else the nearest one within a distance; with
-    the same w if w is chosen. A row of NaN ends nothing.
+    the same w if w is chosen. A row of NaN ends nothing, nor does a second reading of a row, unless
+    any row stands for another (an infinite distance).
 
     Args:
         running: `R x p x d_asked`, NaN after the last of a replicate.
@@ -52,13 +53,16 @@ def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR
         return running[:, :0]
     left, pairs = _is_row(running), (rows.unsqueeze(-2), told.unsqueeze(-3))
     equal = (pairs[0] == pairs[1]).all(dim=-1)  # R x p x q
-    for column in equal.unbind(dim=-1):
+    spent = equal.any(dim=-2)
+    for index, column in enumerate(equal.unbind(dim=-1)):
         ended = column & left
         left = left & ~(ended & (ended.cumsum(dim=-1) == 1))
+        if near == math.inf:
+            spent[:, index] = ended.any(dim=-1)
     lower, upper = space.bounds
     d_x, width = len(lower), (upper - lower).where(upper > lower, 1.0)
     away = ((pairs[0] - pairs[1])[..., :d_x] / width).square().sum(dim=-1).sqrt()
-    may_stand = (away <= near * math.sqrt(d_x)) & ~equal.any(dim=-2, keepdim=True)
+    may_stand = (away <= near * math.sqrt(d_x)) & ~spent.unsqueeze(-2)
     if near < math.inf and getattr(space, "w_is_chosen", False):
         may_stand &= (pairs[0] == pairs[1])[..., d_x:].all(dim=-1)
     for distance, stands in zip(away.unbind(dim=-1), may_stand.unbind(dim=-1), strict=True):

@@ -137,6 +137,14 @@ def test_a_rounded_row_ends_the_nearest_and_a_failed_one_its_own() -> None:
     assert same(strategy.running, asked[:, 1:2])
 
 
+def test_a_second_reading_stands_for_another_row_of_the_design_alone() -> None:
+    running = torch.tensor([[[0.1], [0.15], [0.2]]], dtype=torch.double)
+    told = torch.tensor([[[0.15], [0.15]]], dtype=torch.double)
+    box = Box(torch.tensor([[0.0], [1.0]], dtype=torch.double))
+    assert same(left_running(running, told, box), running[:, [0, 2]])
+    assert left_running(running, told, box, near=torch.inf).shape == (1, 1, 1)
+
+
 def test_the_design_gives_what_neither_is_told_nor_runs() -> None:
     strategy = random_search(UNIT, [0, 1], num_initial=6)
     design = strategy.ask()

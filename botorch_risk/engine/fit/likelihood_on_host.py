@@ -25,18 +25,19 @@ class LikelihoodOnHost:
     r"""Values and derivatives of the log marginal likelihood for rows of hyperparameters.
 
     Args:
-        differences: Squared differences of the inputs in each column, `R x d x n^2`.
-        both: Ones and the targets, `R x n x 2`.
-        fixed_noise: Noise variances, `R x n`; None if they are a hyperparameter.
+        differences: Squared differences of the observed inputs in each column, `d x n^2` of each
+            replicate.
+        both: Ones and the observed targets, `n x 2` of each replicate.
+        fixed_noise: Noise variances, `n` of each; None if they are a hyperparameter.
         best_constant: The ends, the location and the precision of the best constant, `R x 4`; None
             if the constant is a hyperparameter, or 0.
         nu: The smoothness of the kernel.
         slices: The positions of the hyperparameters by name, in the order of their derivatives.
     """
 
-    differences: ndarray
-    both: ndarray
-    fixed_noise: ndarray | None
+    differences: list[ndarray]
+    both: list[ndarray]
+    fixed_noise: list[ndarray] | None
     best_constant: ndarray | None
     nu: float
     slices: dict[str, slice]
@@ -46,16 +47,21 @@ class LikelihoodOnHost:
         cls,
         X: ndarray,
         both: ndarray,
+        observed: ndarray,
         fixed_noise: ndarray | None,
         best_constant: ndarray | None,
         nu: float,
         slices: dict[str, slice],
     ) -> LikelihoodOnHost:
-        r"""Of inputs `R x n x d`."""
-        columns = np.moveaxis(X, -1, 1)  # R x d x n
-        differences = np.square(columns[..., :, None] - columns[..., None, :])
-        flat = differences.reshape(*columns.shape[:2], -1)
-        return cls(flat, both, fixed_noise, best_constant, nu, slices)
+        r"""Of inputs `R x n x d`, ones and targets `R x n x 2`, and which count, `R x n`."""
+        noise = None
+        if fixed_noise is not None:
+            noise = [row[counts] for row, counts in zip(fixed_noise, observed, strict=True)]
+        kept = [row[counts] for row, counts in zip(both, observed, strict=True)]
+        columns = [row[counts].T for row, counts in zip(X, observed, strict=True)]  # d x n
+        squares = [np.square(each[:, :, None] - each[:, None, :]) for each in columns]
+        differences = [each.reshape(len(each), -1) for each in squares]
+        return cls(differences, kept, noise, best_constant, nu, slices)
 
     def __call__(self, values: ndarray, replicates: ndarray) -> ndarray:
         r"""The value, the constant and the derivatives, `rows x (2 + p)`, in natural units.

@@ -227,17 +227,19 @@ class MarginalLikelihoodObjective(FitObjective):
         if (
             self.like.device.type != "cpu"
             or self.like.dtype != torch.float64
-            or data.targets.pairs is not None
             or num_replicates > MOST_REPLICATES
             or n > MOST_POINTS
         ):
             return None
         known = None if data.best_constant is None else torch.stack(data.best_constant, dim=-1)
         noise = data.fixed_noise
+        observed = data.targets.observed
+        counted = np.ones((num_replicates, n), bool) if observed is None else observed.numpy()
         slices = {one.name: each for one, each in zip(self.moved, self.slices, strict=True)}
         return LikelihoodOnHost.of(
             data.X.numpy(),
             data.targets.both.numpy(),
+            counted,
             None if noise is None else noise.numpy(),
             None if known is None else known.numpy(),
             self.parts.nu,

@@ -43,7 +43,10 @@ def problem(seed: int) -> tuple[dict[str, Any], ndarray, ndarray]:
     stops = np.cumsum([each.shape[1] for each in values.values()]).tolist()
     slices = dict(zip(values, map(slice, [0, *stops[:-1]], stops), strict=True))
     both = np.stack([np.ones_like(Y), Y], axis=-1)
-    host = {"X": X, "both": both, "fixed_noise": noise if is_fixed else None}
+    observed = draw.random((rows, n)) < (0.7 if seed % 2 else 2.0)
+    observed[:, 0] = True
+    host = {"X": X, "both": both, "observed": observed}
+    host["fixed_noise"] = noise if is_fixed else None
     host |= {"best_constant": best, "nu": nu, "slices": slices}
     named = {name: torch.tensor(each) for name, each in values.items()}
     for name in ("outputscale", "constant"):
@@ -51,7 +54,7 @@ def problem(seed: int) -> tuple[dict[str, Any], ndarray, ndarray]:
     if has_best:
         named["constant"] = torch.zeros(rows, dtype=torch.double)
     known = None if best is None else BestConstant(*torch.tensor(best.T))
-    targets = Targets.of(torch.tensor(Y), None)
+    targets = Targets.of(torch.tensor(Y), None if observed.all() else torch.tensor(observed))
     expected = likelihood_of(
         torch.tensor(X),
         targets,
@@ -70,7 +73,7 @@ def test_it_is_the_likelihood_of_pytorch_on_a_thousand_problems() -> None:
         host, values, expected = problem(seed)
         found = LikelihoodOnHost.of(**host)(values, np.arange(len(values)))
         worst = max(worst, distance(found, expected))
-    assert worst < 1e-9
+    assert worst < 1e-8  # at a noise of 1e-6 the condition number is 1e7
 
 
 def distance(found: ndarray, expected: ndarray) -> float:
@@ -86,7 +89,7 @@ def test_a_row_that_fails_is_not_finite_and_leaves_others_alone() -> None:
     found = LikelihoodOnHost.of(**host)(broken, np.arange(len(values)))
     assert np.isnan(found[2, 0])
     kept = np.arange(len(values)) != 2
-    assert distance(found[kept], expected[kept]) < 1e-9
+    assert distance(found[kept], expected[kept]) < 1e-8
 
 
 @pytest.mark.parametrize("n", [12, MOST_POINTS + 1])
