@@ -52,23 +52,17 @@ def test_a_chemist_with_categories_does_what_tensors_do() -> None:
     assert json.dumps(frames.strategy.state_dict()) == json.dumps(tensors.state_dict())
     recommended = frames.recommend()
     assert torch.equal(codes(recommended)[0], tensors.recommend())
-    X, model = tensors.strategy.space.unit(codes(settings)), tensors.strategy.belief
     found = frames.predict(settings)
-    mean = model.posterior(X).mean.flatten()
-    deviation = model.posterior(X).variance.flatten().sqrt()
-    lower, upper = model.noise_confidence_bounds(X, 1.96**2)
+    (_, view), *_ = tensors.strategy.views
+    outcome, noise, of_noise = tensors.strategy.method.predict(view, codes(settings).unsqueeze(0))
+    ends = dict(zip(("", "_lower", "_upper"), (noise, *(of_noise or ())), strict=True))
     expected = {
-        "rise_mean": mean,
-        "rise_lower": mean - 1.96 * deviation,
-        "rise_upper": mean + 1.96 * deviation,
-        "rise_noise": model.predicted_noise(X).sqrt(),
-        "rise_noise_lower": lower.sqrt(),
-        "rise_noise_upper": upper.sqrt(),
+        **{f"rise_{end}": each for end, each in outcome._asdict().items()},
+        **{f"rise_noise{end}": each for end, each in ends.items()},
     }
     assert found.columns.tolist() == list(expected)
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values.detach().flatten(), rtol=1e-5)
-    (_, view), *_ = tensors.strategy.views
+        np.testing.assert_allclose(found[name], values.detach().flatten(), rtol=1e-12)
     risk = tensors.strategy.method.predict_risk(view, codes(recommended).unsqueeze(0))
     assert [recommended[f"rise_risk{end}"].item() for end in ("", "_lower", "_upper")] == [
         each.item() for each in risk
