@@ -67,5 +67,5 @@ def test_truth_and_constraints_of_a_problem_agree(name: str) -> None:
         values = torch.stack(readings)[..., each.outcome]
         risks = each.risk_measure(-values if each.at_most else values, weights)
         meets_all &= risks >= each.limit
-    assert (meets_all == problem.feasible).double().mean() > 0.85  # but for the noise
+    assert (meets_all == problem.feasible).double().mean() > 0.85  # except for the noise
     assert 0.2 < problem.feasible.double().mean() < 0.5

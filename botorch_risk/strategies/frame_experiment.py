@@ -51,8 +51,8 @@ class FrameExperiment:
         strategy: The strategy's constructor, such as `rahbo`, called as
             `strategy(box, seed, **options)`, or with the domain `|D| x d`.
         contexts: The contexts, noted with the outcome but not set, by name: `(low, high)`, or a
-            list of labels in the order of their codes. Their distribution is learnt, that of labels
-            by `LabelFrequencies`, unless `options` have an `environment`.
+            list of labels in the order of their codes. Their distribution is learnt, with
+            `LabelFrequencies` for labels, unless `options` have an `environment`.
         units: Units of columns, by name, for messages.
         limits: Limits of sums of settings, by their names and in their units, such as fractions
             that sum to 1. All settings that are proposed or recommended are within them. A told

@@ -149,7 +149,7 @@ class View:
 
     @property
     def running(self) -> Tensor | None:
-        r"""The rows that still run, `R x p x d_asked`; None if there are none."""
+        r"""The rows that still run, `R x p x d_asked`; None if all are told."""
         running = self.history.running
         return running if running.shape[-2] else None
 

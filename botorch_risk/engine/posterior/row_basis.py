@@ -41,7 +41,7 @@ def _singular_vectors(root: Tensor, chunks: Iterator[Tensor]) -> Tensor:
 def _pivoted_rows(first: Tensor, chunks: Iterator[Tensor]) -> Tensor:
     r"""Gram-Schmidt from the row that is farthest from the span of those before.
 
-    A matrix whose rest is rounding before that of others gets zero rows.
+    A matrix of a lower rank than the others of its batch gets zero rows.
     """
     basis = first[..., :0, :]
     size = torch.zeros_like(first[..., 0, 0])
