@@ -30,7 +30,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
 
     The model is conditioned on pending points, and a point closer to one than `min_distance` times
     the diagonal of the unit cube loses its score (`Spacing`): conditioning alone proposes points
-    next to them, of which a laboratory makes nothing. Two labels are never close.
+    next to them, which a laboratory could hardly tell apart. Two labels are never close.
 
     Example:
         >>> from botorch.models import SingleTaskGP

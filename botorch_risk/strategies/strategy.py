@@ -177,9 +177,9 @@ class Strategy:
 
         Asking twice without telling in between gives the same points. Points of earlier rounds that
         are not told yet still run: new ones are chosen as if they had come out as the model
-        expects. An acquisition function of this package keeps its points at a distance from them, a
-        random point differs from them; one of BoTorch's knows them as its pending points. If a
-        setting of whole numbers, labels or a list comes twice, a warning tells.
+        expects. Acquisition functions, BoTorch's included, keep their points at a distance from
+        them, except one-shot ones; a random point differs from them. If a setting of whole
+        numbers, labels or a list comes twice, a warning tells.
 
         Args:
             batch_size: The number q of points for this round. During the initial design, its points
