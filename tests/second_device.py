@@ -176,10 +176,10 @@ class SimGraph:
     What is recorded counts as if it were launched, for so it keeps the host busy.
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor], X: Tensor) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Tensor], X: Tensor, *given: Tensor) -> None:
+        self._function, self._given = function, [each.clone() for each in given]
         with counted() as count:
-            function(X)
+            function(X, *self._given)
         if count.synchronisations or count.bytes_to_device:
             raise RuntimeError(f"operation not permitted when stream is capturing: {count}")
 
@@ -187,11 +187,15 @@ class SimGraph:
         counts = _COUNTS.copy()
         _COUNTS.clear()
         try:
-            return self._function(X)
+            return self._function(X, *self._given)
         finally:
             _COUNTS.extend(counts)
             for count in counts:
                 count.launches += 2  # one of them for the input
+
+    def give(self, *given: Tensor) -> None:
+        for kept, new in zip(self._given, given, strict=True):
+            kept.copy_(new)
 
 
 RECORDERS["sim"] = SimGraph

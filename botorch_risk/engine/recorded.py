@@ -3,12 +3,16 @@ r"""Functions that a GPU records once and replays as one launch.
 With few replicates, a PyTorch call takes a GPU's host ten times as long as its kernel runs: a
 likelihood with its gradient, 70 kernels, takes 1.0 ms as calls and 0.14 ms as a CUDA graph. Within
 a `steady` block an optimiser calls the same function repeatedly with one shape, so it is recorded
-at its second call and replayed from then on.
+at its second call and replayed from then on (`Recorded`). A function that reads its arguments and
+nothing else keeps its recording for later rounds and other models (`Replays`).
 """
 
 import gc
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,13 +26,19 @@ from botorch_risk.steady import memory, sent
 # has one shape, which in an optimiser means that rows which have ended are computed as well.
 MOST_ENTRIES = 2**22
 ENTRIES_OF_A_POINT = 2**7  # of an acquisition function: as with so many training points
+# Recordings that are kept for later rounds, of every thread; the one used longest ago goes.
+MOST_KEPT = 64
 
 
 class Recording(Protocol):
-    r"""A function of one input, as a single launch."""
+    r"""A function of one input that changes, as a single launch."""
 
     def __call__(self, X: Tensor) -> Tensor:
         r"""The result, which the next call overwrites."""
+        ...
+
+    def give(self, *given: Tensor) -> None:
+        r"""Replace the other inputs."""
         ...
 
 
@@ -39,13 +49,15 @@ class CudaGraph:
         function: What to record. It launches kernels and nothing else: it neither waits for the
             device nor uploads.
         X: An input; others have its shape.
+        given: Further inputs, which change rarely.
 
     Raises:
         RuntimeError: If the function does anything other than launch kernels.
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor], X: Tensor) -> None:
+    def __init__(self, function: Callable[..., Tensor], X: Tensor, *given: Tensor) -> None:
         self._input, self._graph = X.clone(), torch.cuda.CUDAGraph()
+        self._given = [each.clone() for each in given]
         present, stream = torch.cuda.current_stream(X.device), torch.cuda.Stream(X.device)
         stream.wait_stream(present)
         collects = gc.isenabled()
@@ -55,7 +67,7 @@ class CudaGraph:
                 warnings.simplefilter("ignore")  # of the empty graph that a failure leaves
                 self._graph.capture_begin(capture_error_mode="thread_local")
                 try:
-                    self._output = function(self._input)
+                    self._output = function(self._input, *self._given)
                 finally:
                     self._graph.capture_end()
         finally:
@@ -68,11 +80,13 @@ class CudaGraph:
         self._graph.replay()
         return self._output
 
+    def give(self, *given: Tensor) -> None:
+        for kept, new in zip(self._given, given, strict=True):
+            kept.copy_(new)
 
-# By the type of the device.
-RECORDERS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Recording]] = {
-    "cuda": CudaGraph
-}
+
+# By the type of the device: from a function and its inputs to a recording.
+RECORDERS: dict[str, Callable[..., Recording]] = {"cuda": CudaGraph}
 
 
 def are_recorded(device: torch.device, entries: int) -> bool:
@@ -110,11 +124,85 @@ class Recorded:
 _CANNOT: Any = object()
 
 
-def _recording(function: Callable[[Tensor], Tensor], X: Tensor) -> Recording:
+def _recording(function: Callable[..., Tensor], X: Tensor, *given: Tensor) -> Recording:
     try:
-        return RECORDERS[X.device.type](function, X)
+        return RECORDERS[X.device.type](function, X, *given)
     except RuntimeError:  # as CUDA raises where a function looks at a value
         return _CANNOT
+
+
+@dataclass(frozen=True)
+class Portable:
+    r"""An objective that reads its arguments and nothing else.
+
+    Args:
+        key: What it is besides its tensors: of objectives with the same key, one may be recorded
+            for another.
+        function: From points `rows x p` and the other tensors to values and gradients.
+        given: The other tensors.
+    """
+
+    key: Hashable
+    function: Callable[..., tuple[Tensor, Tensor]]
+    given: tuple[Tensor, ...]
+
+    def __call__(self, x: Tensor, _: ndarray) -> tuple[Tensor, Tensor]:
+        return self.function(x, *self.given)
+
+
+class Replays:
+    r"""A function that reads its arguments and nothing else, recorded at its second call.
+
+    The recording serves every function of the same key and shapes, in this and in later rounds.
+
+    Args:
+        key: Names the function: what it is besides its tensors.
+        function: From a tensor `X` and those in `given` to a tensor.
+        given: The inputs that stay.
+    """
+
+    def __init__(self, key: Hashable, function: Callable[..., Tensor], *given: Tensor) -> None:
+        self._key, self._function, self._given = key, function, given
+        self._name = object()
+        self._shapes = tuple((each.shape, each.dtype) for each in given)
+
+    def __call__(self, X: Tensor) -> Tensor:
+        r"""What the function returns, which the next call may overwrite."""
+        if X.device.type not in RECORDERS:
+            return self._function(X, *self._given)
+        made = _kept()
+        key = self._key, X.device, X.shape, X.dtype, self._shapes
+        if key not in made:  # libraries prepare themselves at a first call
+            made[key] = _Kept()
+            while len(made) > MOST_KEPT:
+                made.popitem(last=False)
+            return self._function(X, *self._given)
+        made.move_to_end(key)
+        kept = made[key]
+        if kept.recording is None:
+            kept.recording, kept.owner = _recording(self._function, X, *self._given), self._name
+        if kept.recording is _CANNOT:
+            return self._function(X, *self._given)
+        if kept.owner is not self._name:
+            kept.recording.give(*self._given)
+            kept.owner = self._name
+        return kept.recording(X)
+
+
+@dataclass
+class _Kept:
+    recording: Recording | None = None
+    owner: object = None  # whose inputs it has
+
+
+_OF_THREAD = threading.local()  # a recording has one input for all of its callers
+
+
+def _kept() -> OrderedDict[Hashable, _Kept]:
+    made: OrderedDict[Hashable, _Kept] | None = getattr(_OF_THREAD, "made", None)
+    if made is None:
+        made = _OF_THREAD.made = OrderedDict()
+    return made
 
 
 class SelectedRows:

@@ -15,6 +15,7 @@ from botorch_risk.engine.fit.results import FitResult, FitStatus, Optimum
 from botorch_risk.engine.fit.starts import ROUGHER, Starts, has_moved, is_due, warm_starts
 from botorch_risk.engine.projected_bfgs import minimize_rows
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
+from botorch_risk.engine.recorded import Portable
 from botorch_risk.steady import sent, steady
 
 # No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
@@ -43,6 +44,15 @@ _STATUS = {
         "the objective is not finite at any start: is the covariance matrix positive definite?",
     ),
 }
+
+
+def _rows_of_a_shape(number: int) -> int:
+    r"""The number of rows that are computed for so many: 1, 2, 3, 4, 6, 8, 12, 16, ...
+
+    Which replicates use several starts changes from round to round; a recording has one shape.
+    """
+    power = 1 << (number - 1).bit_length()
+    return 3 * power // 4 if number <= 3 * power // 4 and power >= 4 else power
 
 
 class FitObjective(ABC):
@@ -75,6 +85,10 @@ class FitObjective(ABC):
             theta: Parameters, `rows x p`.
             rows: The row of each, ascending.
         """
+
+    def portable(self, rows: ndarray) -> Portable | None:
+        r"""The loss of these rows as a function of tensors on a device; None if it stays here."""
+        return None
 
     @abstractmethod
     def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
@@ -132,9 +146,13 @@ class FitObjective(ABC):
     @steady()
     def minimize(self, starts: Starts, options: Mapping[str, Any]) -> Minima:
         r"""Minimise the loss from each start; `options` go to `minimize_rows`."""
+        device, number = self.like.device, len(starts.rows)
+        if device.type != "cpu":
+            starts = starts.filled(_rows_of_a_shape(number))
         rows = starts.rows
-        return minimize_rows(
-            lambda theta, index: self(theta, rows[index]),
+        portable = self.portable(rows)
+        minima = minimize_rows(
+            portable or (lambda theta, index: self(theta, rows[index])),
             starts.theta,
             *self.bounds(rows),
             relative_tolerance=1e-11,
@@ -142,8 +160,10 @@ class FitObjective(ABC):
             noise=min(NOISE * self.precision, 1e-4),  # in float32 the product is of order 1
             metric=starts.metric,
             groups=rows % len(self.num_observed),
+            device=None if portable is None else device,
             **{**_DEFAULTS, **options},
         )
+        return minima if number == len(rows) else minima.of(np.arange(number))
 
     def _collect(self, minima: Minima, rows: ndarray, fresh_at: ndarray) -> FitResult:
         r"""Write the best start of each replicate into the model and report on it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine.fit.covariance import TrainingCovariance
 from botorch_risk.engine.fit.fit_objective import FitObjective
 from botorch_risk.engine.fit.large_matrices import is_large, value_of_large
+from botorch_risk.engine.fit.likelihood_form import LikelihoodForm, padded, tensors
 from botorch_risk.engine.fit.likelihood_on_host import (
     MOST_POINTS,
     MOST_REPLICATES,
@@ -23,14 +24,13 @@ from botorch_risk.engine.fit.likelihood_on_host import (
 )
 from botorch_risk.engine.fit.marginal_likelihood import (
     BestConstant,
-    Hyperparameters,
     Targets,
     likelihood_of,
     marginal_over_constant,
 )
 from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
-from botorch_risk.engine.fit.priors import log_density, normal_precision
-from botorch_risk.engine.recorded import Recorded, SelectedRows, are_recorded
+from botorch_risk.engine.fit.priors import AnalyticDensity, log_density, normal_precision
+from botorch_risk.engine.recorded import Portable, Recorded, SelectedRows, are_recorded
 from botorch_risk.seeding import even_normals
 from botorch_risk.steady import sent, steady
 
@@ -43,7 +43,6 @@ class _Data(NamedTuple):
     targets: Targets  # about their centre
     fixed_noise: Tensor | None  # R x n
     best_constant: BestConstant | None  # about the centre
-    zero: Tensor  # R, a constant that is not sought
 
     def rows(self, index: Tensor) -> _Data:
         noise, constant = self.fixed_noise, self.best_constant
@@ -52,7 +51,6 @@ class _Data(NamedTuple):
             self.targets.rows(index),
             None if noise is None else noise[index],
             None if constant is None else BestConstant(*torch.stack(constant)[:, index]),
-            self.zero[index],
         )
 
 
@@ -80,6 +78,7 @@ class MarginalLikelihoodObjective(FitObjective):
     lost: ndarray
     like: Tensor
     batch_shape: torch.Size
+    is_of_logarithms: ClassVar[bool] = False  # whose density it is; see `log_priors`
 
     def __init__(
         self, parts: ExactGPParts, observed: Tensor | None = None, units: Units | None = None
@@ -149,7 +148,7 @@ class MarginalLikelihoodObjective(FitObjective):
         X, Y = (torch.nan_to_num(x, 0.0, 0.0, 0.0) for x in (parts.X, parts.Y - centre))
         X = X - X.mean(dim=-2, keepdim=True)
         noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
-        return _Data(X, Targets.of(Y, observed), noise, sought, Y.new_zeros(len(Y)))
+        return _Data(X, Targets.of(Y, observed), noise, sought)
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""The loss and its gradient.
@@ -180,7 +179,7 @@ class MarginalLikelihoodObjective(FitObjective):
         for one, row in zip(index.split(1), moved.to(self.like).split(1), strict=True):
             data = self._data.rows(one)
             best = None if data.best_constant is None else data.best_constant.of
-            named = self._named(data, row)
+            named = self.form.named(row, data.fixed_noise)
             pairs += value_of_large(data.X, data.targets.both, *named, self.parts.nu, best)
         joint = torch.cat(pairs).view(-1, 2).double().cpu().numpy()
         value, _ = self._with_priors(values, rows, joint)
@@ -246,6 +245,45 @@ class MarginalLikelihoodObjective(FitObjective):
             slices,
         )
 
+    @cached_property
+    def form(self) -> LikelihoodForm:
+        r"""The loss without its tensors."""
+        places = {slice_.start: place for place, slice_ in enumerate(self.slices)}
+        priors: list[tuple[Any, int | None]] = [
+            (each, places[slice_.start]) for slice_, each in self._priors
+        ]
+        priors += [(each, None) for each in self._priors_of_constant]
+        return LikelihoodForm(
+            sizes=tuple((one.name, one.size) for one in self.moved),
+            nu=self.parts.nu,
+            has_fixed_noise=self._data.fixed_noise is not None,
+            has_best_constant=self._data.best_constant is not None,
+            priors=tuple(
+                (each.kind, place) for each, place in priors if isinstance(each, AnalyticDensity)
+            ),
+            is_of_logarithms=self.is_of_logarithms,
+        )
+
+    def portable(self, rows: ndarray) -> Portable | None:
+        n, device = padded(self.like.shape[-1]), self.like.device
+        densities = [each for _, each in self._priors] + self._priors_of_constant
+        known = [each.parameters for each in densities if isinstance(each, AnalyticDensity)]
+        if len(known) < len(densities) or not are_recorded(device, len(rows) * n**2):
+            return None
+        replicates = rows % len(self.num_observed)
+        share = np.where(self.lost, np.nan, -1.0 / self.num_observed)
+        units = np.stack([self.units.scale, self.units.centre, share], axis=-1)
+        data = self._data.rows(sent(replicates, device))
+        given = tensors(
+            data.X,
+            data.targets,
+            sent(units[replicates], device),
+            data.fixed_noise,
+            data.best_constant,
+            [sent(each[:, replicates], device) for each in known],
+        )
+        return Portable(self.form, self.form, given)
+
     def _of_rows(self, rows: ndarray) -> SelectedRows:
         r"""The likelihoods of a selection of rows, with their data at hand."""
         replicates, device = rows % len(self.num_observed), self.like.device
@@ -258,28 +296,13 @@ class MarginalLikelihoodObjective(FitObjective):
         return SelectedRows(rows, parts, self._chunk, self._data.X, is_kept)
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
-        named = self._named(data, values)
+        named = self.form.named(values, data.fixed_noise)
         value, gradient, constant = likelihood_of(
             data.X, data.targets, named, self.parts.nu, data.best_constant
         )
         slopes = (getattr(gradient, one.name) for one in self.moved)
         columns = [value, constant, *slopes]
         return torch.cat([column.reshape(len(values), -1) for column in columns], dim=-1)
-
-    def _named(self, data: _Data, values: Tensor) -> Hyperparameters:
-        r"""The hyperparameters in rows, with a fixed value for those that the model lacks."""
-        named: dict[str, Tensor | None] = {"outputscale": None}
-        if not any(
-            one.name == "constant" for one in self.moved
-        ):  # it is 0, or replaced by the best one
-            named["constant"] = data.zero
-        if data.fixed_noise is not None:
-            named["noise"] = data.fixed_noise
-        for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
-            block = values[:, slice_]
-            scalar = hyperparameter.name in ("outputscale", "constant")
-            named[hyperparameter.name] = block.squeeze(-1) if scalar else block
-        return Hyperparameters(**named)  # type: ignore[arg-type]
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
@@ -376,7 +399,11 @@ class MarginalLikelihoodObjective(FitObjective):
         for one, part in parts:
             data = self._data.rows(one)
             marginal = marginal_over_constant(
-                data.X, data.targets, self._named(data, part), self.parts.nu, data.best_constant
+                data.X,
+                data.targets,
+                self.form.named(part, data.fixed_noise),
+                self.parts.nu,
+                data.best_constant,
             )
             found.append(torch.stack(marginal, dim=-1))
         return torch.cat(found).double().cpu().numpy()

@@ -2,13 +2,18 @@ r"""Log densities of GPyTorch's priors with their derivatives, for the rows of a
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, Prior
 from numpy import ndarray
 from numpy.random import Generator
+from torch import Tensor
 
+# An ndarray or a Tensor: the formulas of both are the same.
+Array = Any
 # From values and their rows to the summed log density of each row and its derivatives.
 LogDensity = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
 
@@ -29,14 +34,25 @@ def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> Log
     parameters = _parameters(prior, shape, batch_shape)
     if parameters is None:
         return _by_autograd(prior, shape, batch_shape)
-    analytic = _ANALYTIC[type(prior)]
+    return AnalyticDensity(type(prior), np.stack(parameters))
 
-    def evaluate(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
-        mine = rows % len(parameters[0])
-        value, gradient = analytic(x, *(parameter[mine] for parameter in parameters))
+
+@dataclass(frozen=True, eq=False)
+class AnalyticDensity:
+    r"""A log density with derivatives in closed form.
+
+    Args:
+        kind: The type of the prior.
+        parameters: Its two parameters and its normaliser, `3 x R x k`.
+    """
+
+    kind: type[Prior]
+    parameters: ndarray
+
+    def __call__(self, x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        mine = self.parameters[:, rows % self.parameters.shape[1]]
+        value, gradient = DENSITIES[self.kind](x, *mine)
         return value.sum(axis=1), gradient
-
-    return evaluate
 
 
 def draw(
@@ -74,36 +90,40 @@ def normal_precision(
     ), precision
 
 
-def _normal(
-    x: ndarray, loc: ndarray, variance: ndarray, normaliser: ndarray
-) -> tuple[ndarray, ndarray]:
+def _normal(x: Array, loc: Array, variance: Array, normaliser: Array) -> tuple[Array, Array]:
     z = (x - loc) / variance
     return normaliser - 0.5 * z * (x - loc), -z
 
 
-def _log_normal(
-    x: ndarray, loc: ndarray, variance: ndarray, normaliser: ndarray
-) -> tuple[ndarray, ndarray]:
+def _log_normal(x: Array, loc: Array, variance: Array, normaliser: Array) -> tuple[Array, Array]:
     # The density of x, not of its logarithm: log(x) is the Jacobian.
-    value, gradient = _normal(np.log(x), loc, variance, normaliser)
-    return value - np.log(x), (gradient - 1.0) / x
+    log = _log(x)
+    value, gradient = _normal(log, loc, variance, normaliser)
+    return value - log, (gradient - 1.0) / x
 
 
-def _gamma(
-    x: ndarray, concentration: ndarray, rate: ndarray, normaliser: ndarray
-) -> tuple[ndarray, ndarray]:
-    value = normaliser + (concentration - 1.0) * np.log(x) - rate * x
+def _gamma(x: Array, concentration: Array, rate: Array, normaliser: Array) -> tuple[Array, Array]:
+    value = normaliser + (concentration - 1.0) * _log(x) - rate * x
     return value, (concentration - 1.0) / x - rate
 
 
-_ANALYTIC = {LogNormalPrior: _log_normal, GammaPrior: _gamma, NormalPrior: _normal}
+def _log(x: Array) -> Array:
+    return x.log() if isinstance(x, Tensor) else np.log(x)
+
+
+# From values and three parameters to each log density and its derivative, in either library.
+DENSITIES: dict[type, Callable[..., tuple[Array, Array]]] = {
+    LogNormalPrior: _log_normal,
+    GammaPrior: _gamma,
+    NormalPrior: _normal,
+}
 
 
 def _parameters(
     prior: Prior, shape: torch.Size, batch_shape: torch.Size
 ) -> tuple[ndarray, ndarray, ndarray] | None:
     r"""The two parameters of a known prior and its normaliser, `R x k` each."""
-    if type(prior) not in _ANALYTIC or prior._transform is not None:
+    if type(prior) not in DENSITIES or prior._transform is not None:
         return None
     if isinstance(prior, GammaPrior):
         first, second = prior.concentration, prior.rate

@@ -69,6 +69,12 @@ class Starts(NamedTuple):
             np.concatenate([first, second]),
         )
 
+    def filled(self, count: int) -> Starts:
+        r"""These starts and as many copies of the last as make `count`."""
+        kept = np.minimum(np.arange(count), len(self.rows) - 1)
+        metric = None if self.metric is None else self.metric[kept]
+        return self._replace(theta=self.theta[kept], rows=self.rows[kept], metric=metric)
+
     def of(self, chosen: ndarray) -> Starts:
         r"""The starts of the replicates that a mask `R` chooses."""
         kept = chosen[self.rows % self.num_replicates]

@@ -177,7 +177,9 @@ class PointwiseEvaluator:
         `rows x d`, are in the units of the cube, and 0 in discrete columns.
         """
         X = self.scale_up(packing.pack(points))
-        differentiated = self._recorded if self._is_recorded(X.shape[1]) else self._differentiated
+        # Points on the device come from a caller that records more than this.
+        is_recorded = not isinstance(points, Tensor) and self.is_recorded(X.shape[1])
+        differentiated = self._recorded if is_recorded else self._differentiated
         chunks = X.split(self._chunk, dim=-2)
         both: Array = _joined(tuple(differentiated(chunk) for chunk in chunks))
         if isinstance(points, Tensor):
@@ -203,7 +205,7 @@ class PointwiseEvaluator:
         """
         counts = np.bincount(replicates, minlength=self._num_replicates)
         width = int(counts.max(initial=0))
-        if is_of_a_step and self._is_recorded(max(width, self._width)):
+        if is_of_a_step and self.is_recorded(max(width, self._width)):
             width = self._width = max(width, self._width)
         if counts.min() == width:
             return Packing(len(counts), width, None)
@@ -215,7 +217,8 @@ class PointwiseEvaluator:
     def _num_replicates(self) -> int:
         return self.batch_shape.numel()
 
-    def _is_recorded(self, width: int) -> bool:
+    def is_recorded(self, width: int) -> bool:
+        r"""Whether evaluations of so many points of each replicate are recorded."""
         entries = self._num_replicates * width * ENTRIES_OF_A_POINT
         return self._is_pointwise and are_recorded(self.box.device, entries)
 

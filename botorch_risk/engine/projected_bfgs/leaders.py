@@ -6,7 +6,7 @@ on starts that approach another start's minimum or end above it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy import ndarray
@@ -39,20 +39,22 @@ class Leaders:
     @classmethod
     def of(
         cls,
-        on: Arrays,
         groups: ndarray,
         p: int,
         known: tuple[ndarray, ndarray] | None = None,
         hope: float = 30.0,
         kinks: bool = False,
     ) -> Leaders:
+        r"""Leaders on the host, of rows that have not begun."""
         count = groups.max(initial=-1) + 1 if known is None else len(known[1])
         lowest = np.full((count + 1, 1 + p), np.nan)
         if known is not None:
             lowest[:-1, 1:], lowest[:-1, 0] = known
         lowest[:, 0] = np.where(np.isnan(lowest[:, 0]), np.inf, lowest[:, 0])
-        both = on.put(lowest)
-        return cls(on, both[:, 0], both[:, 1:], hope, kinks)
+        return cls(Arrays(), lowest[:, 0], lowest[:, 1:], hope, kinks)
+
+    def on_device(self, on: Arrays) -> Leaders:
+        return replace(self, on=on, value=on.put(self.value), x=on.put(self.x))
 
     def overtake(
         self, group: Array, x: Array, value: Array, gradient: Array, promise: Array, error: Array

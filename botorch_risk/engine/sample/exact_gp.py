@@ -100,6 +100,8 @@ class ExactLogPosterior(LogPosterior, MarginalLikelihoodObjective):
     As a loss it is the density at the best constant, with the logarithms' own prior densities.
     """
 
+    is_of_logarithms = True
+
     def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""The log prior density of the logarithms of parameters in natural units."""
         value, gradient = super().log_priors(values, rows)

@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -21,7 +20,6 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle
 from botorch_risk.engine import optimize_acqf_replicates
-from botorch_risk.engine.optim import ascent
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import Expectation
 
@@ -55,13 +53,13 @@ def model(*batch_shape: int, dtype: torch.dtype = torch.float64) -> SingleTaskGP
     return gp
 
 
-def test_many_rows_live_on_the_device(device: torch.device, monkeypatch: Any) -> None:
-    acqf = UpperConfidenceBound(model(7).to(device), beta=4.0)
-    by_numpy = optimize_acqf_replicates(acqf, BOUNDS.to(device), seeds=range(7))
-    monkeypatch.setattr(ascent, "ROWS_ON_DEVICE", 1)
+def test_steps_on_a_device_end_where_those_on_the_host_do(device: torch.device) -> None:
+    gp = model(7)
+    by_numpy = optimize_acqf_replicates(UpperConfidenceBound(gp, beta=4.0), BOUNDS, seeds=range(7))
+    acqf = UpperConfidenceBound(gp.to(device), beta=4.0)
     X, values = optimize_acqf_replicates(acqf, BOUNDS.to(device), seeds=range(7))
-    torch.testing.assert_close(X, by_numpy[0], rtol=0.0, atol=1e-6)
-    torch.testing.assert_close(values, by_numpy[1], rtol=0.0, atol=1e-9)
+    torch.testing.assert_close(X.cpu(), by_numpy[0], rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(values.cpu(), by_numpy[1], rtol=0.0, atol=1e-9)
 
 
 def test_every_replicate_reaches_its_own_optimum() -> None:

@@ -1,5 +1,7 @@
 r"""Descent in a box, row by row and by groups."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +10,11 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from botorch_risk.engine import minimize_rows
-from botorch_risk.engine.projected_bfgs.arrays import Arrays
-from botorch_risk.engine.projected_bfgs.descent import Leaders, Objective
+from botorch_risk.engine.projected_bfgs.descent import Objective
+from botorch_risk.engine.projected_bfgs.leaders import Leaders
 from botorch_risk.engine.projected_bfgs.minima import RowStatus
+from botorch_risk.engine.recorded import Portable
+from tests.engine.recorders import make_recorder
 
 
 def rosenbrock(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
@@ -236,6 +240,39 @@ def test_both_forms_do_the_same_on_a_thousand_problems(device: torch.device) -> 
         np.testing.assert_allclose(torch_.x, numpy.x, rtol=0.0, atol=1e-8)
 
 
+def bowls(x: Tensor, centres: Tensor, steepness: Tensor) -> tuple[Tensor, Tensor]:
+    r"""A quartic bowl for each row, as a function of tensors alone."""
+    offset = x - centres
+    value = (steepness * (offset.square() + offset.pow(4))).sum(-1)
+    return value, steepness * (2 * offset + 4 * offset.pow(3))
+
+
+def test_a_recording_serves_other_tensors_of_its_shapes(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_recorder(device, monkeypatch)
+    rng, groups = np.random.default_rng(3), np.arange(12) // 4
+    box = np.full(2, -1.0), np.full(2, 1.0)
+    for _ in range(4):  # called, recorded, replayed
+        centres, steepness = rng.uniform(-1.5, 1.5, (12, 2)), rng.uniform(0.1, 9.0, (12, 2))
+        start = rng.uniform(-1.0, 1.0, (12, 2))
+        given = torch.as_tensor(centres), torch.as_tensor(steepness)
+
+        def objective(x: ndarray, rows: ndarray, given: Any = given) -> tuple[ndarray, ndarray]:
+            found = bowls(torch.as_tensor(x), *(each[rows] for each in given))
+            return found[0].numpy(), found[1].numpy()
+
+        there = tuple(each.to(device) for each in given)
+        for option in ({}, {"groups": groups}):
+            expected = minimize_rows(objective, start, *box, **option)
+            portable = Portable("bowls", bowls, there)
+            found = minimize_rows(portable, start, *box, **option, device=device)
+            np.testing.assert_array_equal(found.status, expected.status)
+            np.testing.assert_array_equal(found.num_evaluations, expected.num_evaluations)
+            np.testing.assert_allclose(found.x, expected.x, rtol=0.0, atol=1e-10)
+            np.testing.assert_allclose(found.metric, expected.metric, rtol=0.0, atol=1e-8)
+
+
 def test_a_failure_and_a_metric_are_seen_on_a_device(device: torch.device) -> None:
     def broken(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         value, gradient = rosenbrock(x, rows)
@@ -322,7 +359,7 @@ FAR = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
 
 
 def test_a_row_without_hope_is_overtaken() -> None:
-    leaders = Leaders.of(Arrays(), np.zeros(3, dtype=np.int64), 2)
+    leaders = Leaders.of(np.zeros(3, dtype=np.int64), 2)
     value, promise = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.02, 0.04])
     overtaken = leaders.overtake(
         np.zeros(3, dtype=int), FAR, value, np.zeros((3, 2)), promise, np.zeros(3)
@@ -335,7 +372,7 @@ def test_a_row_in_the_bowl_of_the_lowest_is_overtaken() -> None:
     value = (x - 0.5)[:, 0] ** 2
     gradient = 2 * (x - 0.5)
     gradient[2] *= 3  # as of another bowl
-    leaders = Leaders.of(Arrays(), np.zeros(3, dtype=np.int64), 2)
+    leaders = Leaders.of(np.zeros(3, dtype=np.int64), 2)
     overtaken = leaders.overtake(
         np.zeros(3, dtype=int), x, value, gradient, np.full(3, np.inf), np.zeros(3)
     )
@@ -345,7 +382,7 @@ def test_a_row_in_the_bowl_of_the_lowest_is_overtaken() -> None:
 def test_a_row_on_its_way_to_the_kink_of_the_lowest_is_overtaken() -> None:
     x = np.array([[0.5], [0.55], [0.45]])
     gradient = np.array([[1.0], [1.0], [-0.5]])  # the third as of another kink
-    leaders = Leaders.of(Arrays(), np.zeros(3, dtype=np.int64), 1, kinks=True)
+    leaders = Leaders.of(np.zeros(3, dtype=np.int64), 1, kinks=True)
     overtaken = leaders.overtake(
         np.zeros(3, dtype=int), x, abs(x - 0.5)[:, 0], gradient, np.full(3, np.inf), np.zeros(3)
     )
@@ -374,7 +411,7 @@ def test_kinks_are_reached_in_few_evaluations(steepness: float) -> None:
 
 def test_the_lowest_row_of_each_group_leads_whatever_the_order() -> None:
     group = np.array([0, 1, 0, 1])
-    leaders = Leaders.of(Arrays(), group, 2)
+    leaders = Leaders.of(group, 2)
     x = np.arange(8.0).reshape(4, 2)
     nothing = np.zeros((4, 2))
     value = np.array([1.0, 5.0, 3.0, 4.0])
@@ -390,7 +427,7 @@ def test_the_lowest_row_of_each_group_leads_whatever_the_order() -> None:
 
 def test_what_is_known_leads_from_the_start() -> None:
     known = (FAR[:2], np.array([-5.0, np.nan]))
-    leaders = Leaders.of(Arrays(), np.array([0, 1]), 2, known)
+    leaders = Leaders.of(np.array([0, 1]), 2, known)
     value, promise = np.zeros(2), np.full(2, 0.1)
     overtaken = leaders.overtake(
         np.arange(2), FAR[1:], value, np.zeros((2, 2)), promise, np.zeros(2)
@@ -399,7 +436,7 @@ def test_what_is_known_leads_from_the_start() -> None:
 
 
 def test_a_row_does_not_overtake_itself_within_the_error_of_its_values() -> None:
-    leaders, point = Leaders.of(Arrays(), np.zeros(1, dtype=np.int64), 2), FAR[:1]
+    leaders, point = Leaders.of(np.zeros(1, dtype=np.int64), 2), FAR[:1]
     nothing, error = np.zeros((1, 2)), np.array([1e-4])
     for value, lost in ((1.0, False), (1.0 + 5e-5, False), (1.0 + 2e-4, True)):
         row = np.array([value])
