@@ -13,11 +13,13 @@ from botorch.acquisition.objective import (
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.model import Model, ModelList
 from botorch.utils.transforms import match_batch_shape, t_batch_mode_transform
+from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
+    ValueAndGradient,
     checked_pending,
     keep_unregistered,
     per_point,
@@ -160,10 +162,28 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         if found is None:
             return differentiated(self.evaluate, X)
         (f, of_f), (on_link_scale, of_link) = found
-        noise, rise = differentiated(model.noise.on_outcome_scale, on_link_scale)
+        noise, rise = model.noise.on_outcome_scale_with_slope(on_link_scale)
         aversion = per_point(self.risk_aversion, X)
         value = torch.addcmul(f, aversion, noise, value=-1)
         return value, torch.addcmul(of_f, (aversion * rise).unsqueeze(-1), of_link, value=-1)
+
+    def _on_host(self, num_points: int, optimistic: bool) -> ValueAndGradient | None:
+        r"""`_value_and_gradient` in NumPy for a few points."""
+        if self.noise_beta is None or self._spacing is not None:
+            return None
+        model, bounds = self._conditioned
+        like = self.beta.new_empty(*model.batch_shape, num_points, 0)
+        evaluate = bounds.on_host(num_points, self._widths(like, optimistic))
+        if evaluate is None:
+            return None
+        aversion = per_point(self.risk_aversion, like).numpy()
+
+        def value_and_gradient(X: ndarray) -> tuple[ndarray, ndarray]:
+            (f, on_link_scale), (of_f, of_link) = evaluate(X)
+            noise, rise = model.noise.on_outcome_scale_with_slope(on_link_scale)
+            return f - aversion * noise, of_f - (aversion * rise)[..., None] * of_link
+
+        return value_and_gradient
 
 
 @construct_from_own_arguments
@@ -200,6 +220,9 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
     def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         return self._value_and_gradient(X, optimistic=True)
 
+    def on_host(self, num_points: int) -> ValueAndGradient | None:
+        return self._on_host(num_points, optimistic=True)
+
 
 @construct_from_own_arguments
 class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
@@ -229,6 +252,9 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
 
     def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         return self._value_and_gradient(X, optimistic=False)
+
+    def on_host(self, num_points: int) -> ValueAndGradient | None:
+        return self._on_host(num_points, optimistic=False)
 
 
 def require_mean_variance_gp(model: Model) -> None:

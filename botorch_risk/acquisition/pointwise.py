@@ -19,6 +19,9 @@ from botorch_risk.gradients import differentiated
 from botorch_risk.points import TBatch, as_points, check_points
 from botorch_risk.steady import sent
 
+# From points to values and the gradient of each in its own point, in NumPy.
+ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
 
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     r"""An acquisition function that scores points independently of each other.
@@ -62,8 +65,11 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         r"""Take gradients from autograd in a subclass that overrides the values alone."""
         super().__init_subclass__(**kwargs)
         own = vars(cls).keys()
-        if own & {"score", "evaluate", "upper", "lower"} and "value_and_gradient" not in own:
+        values = {"score", "evaluate", "upper", "lower"}
+        if own & values and "value_and_gradient" not in own:
             cls.value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient  # type: ignore[method-assign]
+        if own & (values | {"value_and_gradient"}) and "on_host" not in own:
+            cls.on_host = PointwiseAcquisitionFunction.on_host  # type: ignore[method-assign]
 
     @abstractmethod
     def score(self, X: Tensor) -> Tensor:
@@ -107,6 +113,19 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
             `batch_shape x m` values and `batch_shape x m x d` gradients, both detached.
         """
         return differentiated(self.evaluate, X)
+
+    def on_host(self, num_points: int) -> ValueAndGradient | None:
+        r"""`value_and_gradient` of few points in NumPy, where this takes less time.
+
+        All that does not depend on the points is computed once, so the model must not change.
+
+        Args:
+            num_points: The largest number of points `m`.
+
+        Returns:
+            A function of points `batch_shape x m x d`; None if there is no such form, as here.
+        """
+        return None
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless points have the columns of `evaluate`.

@@ -153,6 +153,10 @@ class LearntNoise(NoiseProcess):
         variance: Tensor = self.link.inverse(values)
         return variance
 
+    def on_outcome_scale_with_slope(self, values: Any) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = self.link.inverse_and_slope(values)
+        return found
+
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         return self._quantiles(*self.marginals(X), beta)
 

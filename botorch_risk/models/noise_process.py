@@ -76,6 +76,10 @@ class NoiseProcess(Module, ABC):
         r"""Variances from values of `model`, on the scale of the link."""
 
     @abstractmethod
+    def on_outcome_scale_with_slope(self, values: Any) -> tuple[Any, Any]:
+        r"""The same and its derivative, of a tensor or an array."""
+
+    @abstractmethod
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of the variance, `batch_shape x m` each (Eqs. 14, 15)."""
 
@@ -243,6 +247,9 @@ class KnownNoise(NoiseProcess):
 
     def on_outcome_scale(self, values: Tensor) -> Tensor:
         return values
+
+    def on_outcome_scale_with_slope(self, values: Any) -> tuple[Any, Any]:
+        return values, 0 * values + 1
 
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         variance = self.expected(X)

@@ -12,6 +12,7 @@ s^2 = 0 is an observation like any other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from botorch.models.transforms.utils import norm_to_lognorm_mean, norm_to_lognor
 from botorch.posteriors import Posterior, TransformedPosterior
 from botorch.utils.types import DEFAULT, _DefaultType
 from torch import Tensor
+
+Array = Any  # a Tensor or an ndarray
 
 
 class VarianceLink(ABC):
@@ -41,6 +44,10 @@ class VarianceLink(ABC):
     @abstractmethod
     def inverse(self, values: Tensor) -> Tensor:
         r"""Maps the scale of the process to the variance."""
+
+    @abstractmethod
+    def inverse_and_slope(self, values: Array) -> tuple[Array, Array]:
+        r"""`inverse` and its derivative, of a tensor or an array."""
 
     @abstractmethod
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
@@ -81,6 +88,9 @@ class IdentityLink(VarianceLink):
 
     def inverse(self, values: Tensor) -> Tensor:
         return values
+
+    def inverse_and_slope(self, values: Array) -> tuple[Array, Array]:
+        return values, 0 * values + 1
 
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         return mean
@@ -157,6 +167,10 @@ class LogLink(VarianceLink):
 
     def inverse(self, values: Tensor) -> Tensor:
         return values.exp()
+
+    def inverse_and_slope(self, values: Array) -> tuple[Array, Array]:
+        variance = values.exp() if isinstance(values, Tensor) else np.exp(values)
+        return variance, variance
 
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         return norm_to_lognorm_mean(mean, variance)

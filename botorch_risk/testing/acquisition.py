@@ -182,7 +182,7 @@ def replicates_may_share_their_points(case: AcquisitionCase, batch_shape: tuple[
 def values_and_gradients_are_those_of_autograd(
     case: AcquisitionCase, dtype: torch.dtype, batch_shape: tuple[int, ...]
 ) -> None:
-    r"""`value_and_gradient` gives what autograd gives, detached, with pending points too."""
+    r"""`value_and_gradient` and `on_host` give what autograd gives, with pending points too."""
     tolerance = 1e-9 if dtype == torch.float64 else 1e-3
     for num_pending in (0, 2):
         acqf = case.made(batch_shape, dtype)
@@ -194,6 +194,10 @@ def values_and_gradients_are_those_of_autograd(
         expected = (values.detach(), torch.autograd.grad(values.sum(), X)[0])
         for name, one, other in zip(("value", "gradient"), found, expected, strict=True):
             expect_close(f"the {name} of autograd", one, other, tolerance)
+        if (on_host := acqf.on_host(5)) is not None:
+            arrays = map(torch.as_tensor, on_host(X.detach().numpy()))
+            for name, one, other in zip(("value", "gradient"), arrays, expected, strict=True):
+                expect_close(f"the {name} of NumPy", one, other, tolerance)
 
 
 @LAWS(pointwise)

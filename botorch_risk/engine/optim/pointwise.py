@@ -1,5 +1,6 @@
 r"""Values and gradients of an acquisition function at points that do not interact."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,7 +18,7 @@ from botorch_risk.engine.posterior.fast_marginals import with_fast_marginals
 from botorch_risk.engine.projected_bfgs.arrays import Array, Arrays
 from botorch_risk.engine.recorded import ENTRIES_OF_A_POINT, Recorded, are_recorded
 from botorch_risk.gradients import differentiated
-from botorch_risk.steady import sent
+from botorch_risk.steady import once, sent
 
 # Points of one call, all replicates counted.
 _POINTS = ChunkSize(cpu=2**13, gpu=2**20)
@@ -176,6 +177,8 @@ class PointwiseEvaluator:
         NumPy points are moved to the device and the results back; tensors stay there. Gradients,
         `rows x d`, are in the units of the cube, and 0 in discrete columns.
         """
+        if isinstance(points, np.ndarray) and (on_host := self._on_host(packing.width)) is not None:
+            return self._evaluated_on_host(on_host, points, packing)
         X = self.scale_up(packing.pack(points))
         # Points on the device come from a caller that records more than this.
         is_recorded = not isinstance(points, Tensor) and self.is_recorded(X.shape[1])
@@ -191,6 +194,26 @@ class PointwiseEvaluator:
         if self.discrete is not None:
             gradients[:, self.discrete.listed] = 0.0
         return values, gradients
+
+    def _on_host(self, width: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
+        r"""The acquisition's own form for NumPy, decided by the first points of a block."""
+        key = "on host", id(self)
+        prepare = getattr(self._acqf, "on_host", None) if self._own_gradient else None
+        if prepare is None or self.discrete is not None or self.box.dtype != torch.float64:
+            return None
+        found: Any = once(key, self, lambda: prepare(width))
+        return found
+
+    def _evaluated_on_host(
+        self, evaluate: Callable[..., Any], points: ndarray, packing: Packing
+    ) -> tuple[ndarray, ndarray]:
+        units = self._upper - self._lower
+        X = np.minimum(self._lower + units * packing.pack(points), self._upper)
+        if self.batch_shape:
+            values, gradients = evaluate(X)
+        else:
+            values, gradients = (each[None] for each in evaluate(X[0]))
+        return packing.unpack(values), packing.unpack(gradients) * units
 
     def packing(
         self, replicates: ndarray, device: torch.device | None = None, is_of_a_step: bool = False

@@ -6,6 +6,7 @@ has the same formulas for tensors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +92,26 @@ class BoundOnHost:
         gradient = sensitivity @ self.train_inputs
         gradient -= sensitivity.sum(axis=-1, keepdims=True) * Z
         return bound, gradient / self.lengthscale
+
+    def at_inputs(
+        self, centre: ndarray, units: ndarray, width: ndarray, floor: float
+    ) -> Callable[[ndarray], tuple[ndarray, ndarray]]:
+        r"""The bound with gradients as a function of inputs, `... x m x d`, in their own units.
+
+        Args:
+            centre: Of the training inputs, `batch_shape x 1 x d`, in the units of the inputs.
+            units: One unit of the kernel's inputs in those units, likewise.
+            width: As in `__call__`, like `floor`.
+        """
+        scale = 1.0 / (units * self.lengthscale)
+        shift, of_gradient = centre * scale, 1.0 / units
+
+        def value_and_gradient(X: ndarray) -> tuple[ndarray, ndarray]:
+            value, gradient = self(X * scale - shift, width, floor, grad=True)
+            assert gradient is not None  # for the type checker
+            return value, gradient * of_gradient
+
+        return value_and_gradient
 
     def _profiles(self, distance: ndarray, grad: bool) -> tuple[ndarray, ndarray | None]:
         if len(set(self.nus)) == 1:

@@ -2,14 +2,17 @@ r"""Confidence bounds of one or several models at the same points, in one step o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from gpytorch import settings
+from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.engine.posterior.bound_on_host import MOST_CORRELATIONS
 from botorch_risk.engine.posterior.cache import PosteriorCache
 from botorch_risk.engine.posterior.stationary_moments import (
     outcome_bound,
@@ -74,10 +77,8 @@ class Bounds:
             `batch_shape x m` values and `batch_shape x m x d` gradients for each belief; None if
             the models are not alike, or an input transform does more than scale.
         """
-        cache = self._current()
-        transforms = [each.model._modules.get("input_transform") for each in self.beliefs]
-        is_scaled = all(each is None or scales_columns(each) for each in transforms)
-        if cache is None or len(self.beliefs) == 1 or 0 in X.shape[:-1] or not is_scaled:
+        cache, transforms = self._current(), self._scalings
+        if cache is None or len(self.beliefs) == 1 or 0 in X.shape[:-1] or transforms is None:
             return None
         X = checked_points(X, self.beliefs[0].model)
         floor = settings.min_variance.value(X.dtype)
@@ -89,6 +90,44 @@ class Bounds:
                 (value, gradient if each is None else gradient / each.coefficient)
                 for value, gradient, each in zip(values, gradients, transforms, strict=True)
             ]
+
+    def on_host(
+        self, num_points: int, widths: Sequence[Tensor]
+    ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
+        r"""`value_and_gradient` of few points in NumPy, with all else computed once.
+
+        Args:
+            num_points: The largest number of points of each entry of the batch.
+            widths: As in `__call__`.
+
+        Returns:
+            From points `batch_shape x m x d` to values and gradients of all beliefs at once, which
+            are the first dimension. None under the conditions of `value_and_gradient`, and for many
+            points, other precisions than float64, or another device.
+        """
+        cache, transforms = self._current(), self._scalings
+        if cache is None or len(self.beliefs) == 1 or transforms is None:
+            return None
+        correlations = cache.factor.shape[:-1].numel() * num_points
+        if correlations > MOST_CORRELATIONS or cache.on_host is None:
+            return None
+        offsets, units = np.zeros((2, *cache.centre.shape))
+        units += 1.0
+        for place, each in enumerate(transforms):
+            if each is not None:
+                offsets[place] = each.offset.numpy()
+                units[place] = each.coefficient.numpy()
+        width = torch.stack([each.expand(*cache.factor.shape[1:-2], 1) for each in widths])
+        centre = cache.centre.numpy() * units + offsets
+        floor = settings.min_variance.value(torch.float64)
+        return cache.on_host.at_inputs(centre, units, width.numpy(), floor)
+
+    @property
+    def _scalings(self) -> list[Any] | None:
+        r"""The input transforms, if each is None or only scales columns."""
+        transforms = [each.model._modules.get("input_transform") for each in self.beliefs]
+        is_scaled = all(each is None or scales_columns(each) for each in transforms)
+        return transforms if is_scaled else None
 
     def _stacked_inputs(
         self, X: Tensor, widths: Sequence[Tensor], cache: PosteriorCache

@@ -70,6 +70,11 @@ def test_the_gradient_in_closed_form_is_the_one_by_autograd(
     expected = PointwiseAcquisitionFunction.value_and_gradient(acqf, points)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+    on_host = acqf.on_host(5)
+    assert (on_host is None) == (device.type != "cpu") and acqf.on_host(10**5) is None
+    if on_host is not None:
+        for array, theirs in zip(on_host(points.numpy()), expected, strict=True):
+            torch.testing.assert_close(torch.as_tensor(array), theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_a_subclass_with_values_of_its_own_has_their_gradient() -> None:
@@ -84,3 +89,4 @@ def test_a_subclass_with_values_of_its_own_has_their_gradient() -> None:
     plain, of_plain = RiskAverseUpperConfidenceBound.value_and_gradient(acqf, points)
     torch.testing.assert_close(value, plain.square())
     torch.testing.assert_close(gradient, 2 * plain.unsqueeze(-1) * of_plain)
+    assert acqf.on_host(5) is None
