@@ -165,6 +165,11 @@ def keeps_apart(transform: transforms.InputTransform | None, d_w: int) -> bool:
     )
 
 
+def put_in_mode(model: Any, training: bool) -> Any:
+    r"""Put a model into training or evaluation mode, unless it is: a switch visits every module."""
+    return model if model.training == training else model.train(training)
+
+
 @contextmanager
 def coefficients_kept(model: Model) -> Iterator[None]:
     r"""Keep an input transform from learning its range from points other than the data."""

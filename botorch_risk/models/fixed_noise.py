@@ -20,6 +20,8 @@ from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator, LinearOperator
 from torch import Tensor
 
+from botorch_risk.models.renewed import renew
+
 _NOISE_KEY = "likelihood.noise_covar.noise"
 
 # GPyTorch's floor in float64 is 1e-6: a noise of a thousandth of the outcomes' spread, which many
@@ -107,6 +109,14 @@ def fixed_noise_gp(
     with validate_input_scaling(not batch_shape):
         likelihood = NoiseOfRows(raised(noise.squeeze(-1)))
         return SingleTaskGP(X, Y, likelihood=likelihood, **modules, **options)
+
+
+def renew_fixed_noise_gp(
+    model: Any, X: Tensor, Y: Tensor, noise: Tensor, outcome_transform: OutcomeTransform
+) -> None:
+    r"""Give a model of `fixed_noise_gp` other data of the same kind, in place; see `renew`."""
+    scaled: Any = renew(model, X, Y, outcome_transform, noise)
+    model.likelihood.noise_covar.noise = raised(scaled.squeeze(-1))
 
 
 def set_fixed_noise(model: Any, noise: Tensor) -> None:

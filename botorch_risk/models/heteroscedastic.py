@@ -36,9 +36,10 @@ from botorch_risk.models.learnt_noise import LearntNoise, default_evidence
 from botorch_risk.models.mean_and_noise import check_prior_of_constant
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess, checked_noise
+from botorch_risk.models.renewed import has_room, remember_beginning
 from botorch_risk.models.repeats import RepeatedOutcomes, check_finite
 from botorch_risk.models.two_process_fit import TwoProcessFit
-from botorch_risk.models.variance_links import scale_of_observed
+from botorch_risk.models.variance_links import StandardDeviationScale, scale_of_observed
 from botorch_risk.models.wrong_readings import without_wrong_readings
 from botorch_risk.points import checked_points, root_of_beta
 
@@ -106,6 +107,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     train_means: Tensor
     train_variances: Tensor
     dropped_readings: Tensor
+    _warnings: list[str]
+    _is_noise_current: bool
+    _reading: dict[str, bool] | None = None  # options, if `renew` may be called
 
     # What BoTorch and GPyTorch read of a `SingleTaskGP` is the mean process's.
     likelihood = _of_mean_process("likelihood")
@@ -206,15 +210,13 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
         learns_from_spread = noise_evidence == "spread" or variance_link != "log"
-        given = data.read_training_data(
-            train_X,
-            train_Y,
-            train_Yvar,
-            needs_spread=known_noise is None and learns_from_spread,
-            uses_readings=known_noise is None and not learns_from_spread,
-            keep_copies=keep_copies,
-            trims=trim is not None,
-        )
+        reading = {
+            "needs_spread": known_noise is None and learns_from_spread,
+            "uses_readings": known_noise is None and not learns_from_spread,
+            "keep_copies": keep_copies,
+            "trims": trim is not None,
+        }
+        given = data.read_training_data(train_X, train_Y, train_Yvar, **reading)
         options = {
             "covar_module": covar_module,
             "mean_module": mean_module,
@@ -258,7 +260,42 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         self._assemble(mean_model, noise, X, outcomes)
         self.noise_beta, self.dropped_readings = noise_beta, dropped
         self._note_noise(noise_of_rows, positive)
+        modules = (covar_module, mean_module, input_transform, noise_covar_module, known_noise)
+        if modules == (None,) * len(modules) and type(outcome_transform) is StandardDeviationScale:
+            self._reading = reading
+            remember_beginning(mean_model)
         self.train()
+
+    def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
+        r"""Give the model other data in place, and the hyperparameters that it was built with.
+
+        A loop that builds a model in every round spends a fifth of its time on that. Fit the model
+        next, or load a state.
+
+        Args:
+            train_X: `batch_shape x n x d` inputs.
+            outcomes: Their repeats.
+
+        Returns:
+            Whether the data differ from the present ones in their rows alone, the model was built
+            without modules of one's own, known noise or `trim`, and not conditioned. Otherwise
+            it is unchanged, and another one has to be built.
+        """
+        if self._reading is None or self._reading["trims"] or self.is_conditioned:
+            return False
+        given = data.read_training_data(train_X, outcomes, None, **self._reading)
+        X, outcomes = given.X, given.outcomes
+        inputs = stand_in_first(X, outcomes.counts > 0)
+        if not has_room(self.mean_model, inputs) or not self.noise.renew(X, outcomes):
+            return False
+        scale = StandardDeviationScale(outcomes.counts > 0)
+        noise = torch.ones_like(outcomes.means)  # until Eq. (16) is evaluated
+        fixed_noise.renew_fixed_noise_gp(self.mean_model, inputs, outcomes.means, noise, scale)
+        self.train_X = X
+        for name in ("counts", "means", "variances"):
+            setattr(self, f"train_{name}", getattr(outcomes, name))
+        self._warnings, self._is_noise_current = [], True
+        return True
 
     def _assemble(
         self, mean_model: Any, noise: NoiseProcess, X: Tensor, outcomes: RepeatedOutcomes

@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.posteriors import Posterior
 from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean
@@ -31,9 +32,10 @@ from botorch_risk.models.mean_and_noise import ReadingStatistics, fit_mean_and_n
 from botorch_risk.models.mean_and_noise_samples import sample_mean_and_noise
 from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
+from botorch_risk.models.renewed import has_room, remember_beginning
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.variance_links import TYPICAL_LOG_LEVEL, LevelScale
-from botorch_risk.points import root_of_beta
+from botorch_risk.points import put_in_mode, root_of_beta
 
 # How often both processes are fitted again, one after the other, if not both at once.
 NUM_ALTERNATIONS = 1
@@ -99,45 +101,42 @@ class LearntNoise(NoiseProcess):
         """
         sampling = SampleVariances.choose(link, sample_noise, limits.ceiling)
         _check_evidence(evidence, link, outcomes)
-        every_row = evidence == "readings"
-        data = NoiseObservations.of(train_X, outcomes, limits.floor, every_row)
         if outcomes.known_variances:
             sampling = sampling.of_given_levels()
-            noise, sets_scale = None, data.informs
-            targets = sampling.link.apply(data.variances)
-        else:
-            noise = sampling.noise(data.typical.expand_as(data.counts), data.counts)
-            targets, noise, sets_scale = data.on(sampling.link, noise)
-        if noise is None and not bool(data.informs.all()):
-            if outcomes.known_variances:
-                raise UnsupportedError(
-                    "Expected the noise variance of every row of every replicate. Got rows without "
-                    "a reading; fit these replicates one by one."
-                )
-            raise UnsupportedError(
-                "Expected repeats in the same rows of every replicate if one noise level of "
-                "the sample variances is inferred. Use the log link, or another noise."
-            )
-        options: dict[str, Any] = {"input_transform": input_transform}
-        if every_row:
-            assert noise is not None  # known on the logarithmic scale
-            options["outcome_transform"] = LevelScale(sets_scale, noise, _typical_level(outcomes))
+        data = NoiseObservations.of(train_X, outcomes, limits.floor, evidence == "readings")
+        targets, noise, scale = _observed(sampling, data, outcomes, evidence)
+        options: dict[str, Any] = {"input_transform": input_transform, "outcome_transform": scale}
+        default_kernel = fixed_noise.spread_kernel
+        if evidence == "readings":
             options["mean_module"] = ConstantMean(
                 constant_prior=NormalPrior(0.0, LEVEL_DEVIATION), batch_shape=data.X.shape[:-2]
             )
             default_kernel = fixed_noise.noise_kernel
-        else:
-            options["outcome_transform"] = sampling.link.outcome_transform(
-                sets_scale, noise, data.resolution
-            )
-            default_kernel = fixed_noise.spread_kernel
         options["covar_module"] = covar_module or default_kernel(data.X, input_transform)
         if noise is None:
             model = SingleTaskGP(data.X, targets, **options)
         else:
             model = fixed_noise.fixed_noise_gp(data.X, targets, noise, **options)
+            remember_beginning(model)
         tied = covar_module is None
         return cls(model, sampling, limits, beta, data.counts, data.resolution, evidence, tied)
+
+    def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
+        r"""Give the process other data of the same kind, in place; returns whether it could.
+
+        The hyperparameters are those that it was built with.
+        """
+        is_given = self.sampling.noise_kind == "given"
+        if is_given or outcomes.known_variances or self.sampling.noise_kind == "inferred":
+            return False
+        every_row = self.evidence == "readings"
+        data = NoiseObservations.of(train_X, outcomes, self.limits.floor, every_row)
+        if not has_room(self.model, data.X):
+            return False
+        targets, noise, scale = _observed(self.sampling, data, outcomes, self.evidence)
+        fixed_noise.renew_fixed_noise_gp(self.model, data.X, targets, noise, scale)
+        self.counts, self.resolution = data.counts, data.resolution
+        return True
 
     @property
     def link(self) -> Any:
@@ -348,6 +347,33 @@ class LearntNoise(NoiseProcess):
         )
 
 
+def _observed(
+    sampling: SampleVariances, data: NoiseObservations, outcomes: RepeatedOutcomes, evidence: str
+) -> tuple[Tensor, Any, OutcomeTransform]:
+    r"""Observations of the linked noise variance, their variances and their scale."""
+    if outcomes.known_variances:
+        noise, sets_scale = None, data.informs
+        targets = sampling.link.apply(data.variances)
+    else:
+        noise = sampling.noise(data.typical.expand_as(data.counts), data.counts)
+        targets, noise, sets_scale = data.on(sampling.link, noise)
+    if noise is None and not bool(data.informs.all()):
+        if outcomes.known_variances:
+            raise UnsupportedError(
+                "Expected the noise variance of every row of every replicate. Got rows without "
+                "a reading; fit these replicates one by one."
+            )
+        raise UnsupportedError(
+            "Expected repeats in the same rows of every replicate if one noise level of "
+            "the sample variances is inferred. Use the log link, or another noise."
+        )
+    if evidence == "readings":
+        assert noise is not None  # known on the logarithmic scale
+        return targets, noise, LevelScale(sets_scale, noise, _typical_level(outcomes))
+    scale = sampling.link.outcome_transform(sets_scale, noise, data.resolution)
+    return targets, noise, scale
+
+
 def default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
     r"""The evidence for the noise that is best where it can be had: all readings."""
     return "readings" if link == "log" and not outcomes.known_variances else "spread"
@@ -390,7 +416,7 @@ def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
 
 def _covariance(model: Any) -> Tensor:
     r"""Prior covariance of a process at its training inputs, `R x n x n`, in double precision."""
-    model.train()  # training inputs as they were given
+    put_in_mode(model, training=True)  # training inputs as they were given
     covariance: Tensor = model.covar_module(
         model.transform_inputs(model.train_inputs[0])
     ).to_dense()

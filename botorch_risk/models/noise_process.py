@@ -87,6 +87,10 @@ class NoiseProcess(Module, ABC):
     def fit(self, fit_model: Callable[[Any], bool]) -> bool:
         r"""Fit the process if possible, and return whether that succeeded."""
 
+    def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
+        r"""Give the process other data, and its first hyperparameters; whether it could."""
+        return False
+
     @abstractmethod
     def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> NoiseProcess:
         r"""Condition on sample variances, or on its own mean if there are none."""

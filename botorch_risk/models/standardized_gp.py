@@ -11,6 +11,7 @@ from botorch.models.transforms import input as transforms
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_bounds
+from botorch_risk.models.renewed import has_room, remember_beginning, renew
 from botorch_risk.models.variance_links import StandardDeviationScale
 
 
@@ -44,11 +45,44 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
     train_X, train_Y = train_X.detach(), train_Y.detach()
     if train_X.device.type != "cpu" and options.keys() <= {"input_transform"}:
         return _built_on_host(train_X, train_Y, **options)
-    for name, values in (("train_X", train_X), ("train_Y", train_Y)):
-        if not values.isfinite().all():
-            raise InputDataError(f"Expected finite `{name}`. Got NaN values or infinity.")
+    _check_finite(train_X, train_Y)
     scale = StandardDeviationScale(torch.ones_like(train_Y, dtype=torch.bool))
-    return SingleTaskGP(train_X, train_Y, outcome_transform=scale, **options)
+    model = SingleTaskGP(train_X, train_Y, outcome_transform=scale, **options)
+    if options.keys() <= {"input_transform"}:
+        remember_beginning(model)
+    return model
+
+
+def renewed_standardized_gp(
+    previous: Any,
+    train_X: Tensor,
+    train_Y: Tensor,
+    input_transform: transforms.InputTransform | None = None,
+) -> SingleTaskGP:
+    r"""A `standardized_gp` in the modules of another one, if it differs in its rows alone.
+
+    The other one is overwritten. Without one, or with other columns, a model is built.
+
+    Args:
+        previous: The other model, or None.
+        train_X: As in `standardized_gp`, like the other arguments.
+    """
+    if not (isinstance(previous, SingleTaskGP) and has_room(previous, train_X, input_transform)):
+        options = {} if input_transform is None else {"input_transform": input_transform}
+        return standardized_gp(train_X, train_Y, **options)
+    train_X, train_Y = train_X.detach(), train_Y.detach()
+    _check_finite(train_X, train_Y)
+    scale = StandardDeviationScale(torch.ones_like(train_Y, dtype=torch.bool))
+    renew(previous, train_X, train_Y, scale)
+    return previous
+
+
+def _check_finite(train_X: Tensor, train_Y: Tensor) -> None:
+    values = {"train_X": train_X, "train_Y": train_Y}
+    looks = torch.stack([each.isfinite().all() for each in values.values()]).tolist()
+    for name, is_finite in zip(values, looks, strict=True):
+        if not is_finite:
+            raise InputDataError(f"Expected finite `{name}`. Got NaN values or infinity.")
 
 
 def _built_on_host(
@@ -67,6 +101,7 @@ def _built_on_host(
     if input_transform is not None:
         model.input_transform = input_transform
     model.set_train_data(X, strict=False)
+    remember_beginning(model)
     return model
 
 

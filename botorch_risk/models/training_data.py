@@ -27,6 +27,7 @@ from botorch_risk.models.repeats import (
     pool_readings,
     pool_repeated_rows,
 )
+from botorch_risk.points import put_in_mode
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ def warn_if_unfitted(model: Any) -> None:
     prior = kernel._modules.get("lengthscale_prior")
     if isinstance(prior, LogNormalPrior):  # which keeps its mode in single precision
         untouched = untouched | ((kernel.lengthscale - prior.mode).abs() <= 1e-6 * prior.mode)
-    model.eval()  # GPyTorch then transforms the training inputs
+    put_in_mode(model, training=False)  # GPyTorch then transforms the training inputs
     lower, upper = model.train_inputs[0].aminmax()
     if bool(untouched.all() & ((lower < -0.1) | (upper > 1.1))):
         warnings.warn(

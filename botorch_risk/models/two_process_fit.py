@@ -23,6 +23,7 @@ from botorch_risk.engine import (
 )
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes, describe
+from botorch_risk.points import put_in_mode
 
 
 class TwoProcessFit:
@@ -189,7 +190,7 @@ def _fit_in_closed_form(model: TwoProcessFit) -> FitResult:
 
 def _set_best_constant(model: SingleTaskGP) -> None:
     r"""Set the constant mean of a model to the best one for its other hyperparameters."""
-    MarginalLikelihoodObjective.of(model.train()).write_best_constant()
+    MarginalLikelihoodObjective.of(put_in_mode(model, True)).write_best_constant()
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import ContinuedEstimator, Estimator, MaximumAPosteriori
-from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.models.standardized_gp import renewed_standardized_gp, standardized_gp
 from botorch_risk.strategies.encoded_decisions import (
     AcquisitionOfDecisions,
     kept_apart,
@@ -116,7 +116,11 @@ class Acquire(Method):
         X, Y = view.space.unit(view.X), view.Y
         if not self.batched:
             X, Y = X.squeeze(0), Y.squeeze(0)
-        model = self.model(X, Y)
+        if self.batched and self.model is standardized_gp:
+            before = view.previous[0] if view.previous else None
+            model: Any = renewed_standardized_gp(before, X, Y)
+        else:
+            model = self.model(X, Y)
         if not (self.batched and isinstance(self.estimator, ContinuedEstimator)):
             return self.estimator(model, view.seeds, view.round)
         view.fit("model", model, partial(self.estimator.fit, seeds=view.seeds, t=view.round))

@@ -21,7 +21,11 @@ from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.scaled_gp import scaled_gp
-from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp
+from botorch_risk.models.standardized_gp import (
+    one_hot_inputs,
+    renewed_standardized_gp,
+    standardized_gp,
+)
 from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_everywhere
 from botorch_risk.seeding import derive_seed
 from botorch_risk.stopping import regret_samples
@@ -168,7 +172,10 @@ class EnvironmentRisk(Method):
 
     def believe(self, view: View) -> Bound:
         r"""The confidence bound of this round."""
-        models = [self.unfitted(view, outcome) for outcome in range(self.num_outcomes)]
+        models = [
+            self.unfitted(view, outcome, before=before)
+            for outcome, before in enumerate(self._models_before(view))
+        ]
         for outcome, model in enumerate(models):
             view.fit(f"outcome {outcome}", model)
         joint = models[0] if len(models) == 1 else ModelListGP(*models)
@@ -192,7 +199,12 @@ class EnvironmentRisk(Method):
         return self.recipe(joint, environment_of_round(view), time_of(view))
 
     def unfitted(
-        self, view: View, outcome: int, row: int | None = None, num_samples: int = 0
+        self,
+        view: View,
+        outcome: int,
+        row: int | None = None,
+        num_samples: int = 0,
+        before: Any = None,
     ) -> SingleTaskGP:
         r"""The process of one outcome, before its hyperparameters are estimated.
 
@@ -202,6 +214,7 @@ class EnvironmentRisk(Method):
             row: The index of the replicate, for a model without a batch dimension. Default: all.
             num_samples: The number of samples of the hyperparameters, for which the model has a
                 first batch dimension.
+            before: The process of the previous round, which may be overwritten.
         """
         rows, Y = view.history.means_of(outcome)
         X, bounds = view.space.inputs(rows), input_range(view.space)
@@ -215,10 +228,19 @@ class EnvironmentRisk(Method):
             X, Y = X[row], Y[row]
         transform = one_hot_inputs(bounds, categories)
         if not num_samples:
+            if self.model is standardized_gp:
+                return renewed_standardized_gp(before, X, Y, transform)
             return self.model(X, Y, input_transform=transform)
         X, Y = (each.expand(num_samples, *each.shape) for each in (X, Y))
         build = scaled_gp if self.model is standardized_gp else self.model
         return build(X, Y, input_transform=transform)
+
+    def _models_before(self, view: View) -> list[Any]:
+        r"""The models of the previous round, if nothing reads them any more."""
+        if view.previous is None or self.uses_previous:
+            return [None] * self.num_outcomes
+        joint: Any = view.previous.model
+        return list(joint.models) if isinstance(joint, ModelList) else [joint]
 
     def propose(self, view: View) -> Tensor:
         r"""Rows chosen in sequence, each with the earlier ones pending, and those that run."""

@@ -176,8 +176,18 @@ class MeanVarianceSearch(Method):
         )
 
     def fitted(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
-        r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state."""
-        model = self.model(view, X, outcomes)
+        r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state.
+
+        It is the previous one with other data if that differs in its rows alone.
+        """
+        before, repeated = view.previous, self._are_repeated(outcomes)
+        if not (
+            isinstance(before, MeanVarianceGP)
+            and before.noise.fits_with_mean == (self.noise_evidence == "readings" or not repeated)
+            and before.renew(view.space.unit(X), outcomes)
+        ):
+            before = self.model(view, X, outcomes)
+        model = before
         if self._fits_in(view.round) or not view.state:
             if model.noise.fits_with_mean:
                 view.fit("both", model)
@@ -253,15 +263,18 @@ class MeanVarianceSearch(Method):
 
     def model(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
         r"""A model that is not fitted, of decisions `... x n x d`."""
-        repeated = bool((outcomes.counts > 1).any())
         return MeanVarianceGP(
             view.space.unit(X),
             outcomes,
-            noise_evidence=self.noise_evidence if repeated else None,
+            noise_evidence=self.noise_evidence if self._are_repeated(outcomes) else None,
             variance_link=self.variance_link,
             noise_beta=self.weights.noise_beta or 0.0,
             **self._limits(view),
         )
+
+    @staticmethod
+    def _are_repeated(outcomes: RepeatedOutcomes) -> bool:
+        return bool((outcomes.counts > 1).any())
 
     def _limits(self, view: View) -> dict[str, Any]:
         r"""What is known about the noise, as arguments of `MeanVarianceGP`."""

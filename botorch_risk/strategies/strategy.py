@@ -150,6 +150,8 @@ class Strategy:
     def belief(self) -> Any:
         r"""The method's belief about all replicates, such as a fitted model.
 
+        The next round may write its data into the model: `copy.deepcopy` keeps a belief.
+
         Raises:
             ValueError: If nothing was observed yet, or if the replicates are not one batch: some
                 have more outcomes than others. Then see `views`.
@@ -494,7 +496,11 @@ class Strategy:
             views = self._grouped(history, state)
             history = self._recorded(history, views, 0)
             views = _renewed(views, history, state)
-        state = self._learned(history, views, state)
+        try:
+            state = self._learned(history, views, state)
+        except Exception:  # the present belief's model may have other data already
+            self._views = None
+            raise
         return history, state, _renewed(views, history, state)
 
     def _asked(self, q: int | None = None) -> Tensor:

@@ -23,6 +23,7 @@ from botorch_risk.engine.fit.results import FitResult, FitStatus, Optimum
 from botorch_risk.engine.fit.starts import ROUGHER, Starts, make_starts
 from botorch_risk.engine.projected_bfgs.minima import Minima
 from botorch_risk.gradients import require_gradients
+from botorch_risk.points import put_in_mode
 from botorch_risk.seeding import as_seeds
 
 
@@ -211,7 +212,7 @@ def _fit_loss(
     if seeds is not None:
         as_seeds(seeds)
     with mode_kept_on_errors(model):
-        model.train()
+        put_in_mode(model, training=True)
         try:
             parts = ExactGPParts.read(model)
         except NotInClosedFormError as error:

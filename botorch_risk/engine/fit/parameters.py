@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -143,11 +144,15 @@ class ExactGPParts:
         Raises:
             NotInClosedFormError: If a part is not supported; the message names it.
         """
-        _check_model(model)
+        parameters = _known_hyperparameters(model)
+        if parameters is None:
+            _check_model(model)
         batch_shape = model.train_targets.shape[:-1]
         kernel = model.covar_module
         correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
-        parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
+        if parameters is None:
+            parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
+            _KNOWN[model] = _modules(model), parameters
         X = _kernel_inputs(model, model.train_inputs[0])
         fixed = None
         if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
@@ -196,6 +201,34 @@ class ExactGPParts:
         if noise is not None:
             noise = noise.reshape(shape) if self.fixed_noise is not None else None
         return replace(self, X=inputs, Y=targets.reshape(shape), fixed_noise=noise)
+
+
+# The hyperparameters of models whose modules have not changed since they were read.
+_KNOWN: WeakKeyDictionary[Any, tuple[list[Module], tuple[Hyperparameter, ...]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _known_hyperparameters(model: SingleTaskGP) -> tuple[Hyperparameter, ...] | None:
+    modules, parameters = _KNOWN.get(model, ([], ()))
+    if not modules:
+        return None
+    present, batch_shape = _modules(model), model.train_targets.shape[:-1]
+    is_same = len(modules) == len(present) and all(
+        one is other for one, other in zip(modules, present, strict=True)
+    )
+    if not is_same or any(one.batch_shape != batch_shape for one in parameters):
+        return None
+    transform = model._modules.get("input_transform")
+    is_learnt = transform is not None and any(p.requires_grad for p in transform.parameters())
+    return None if is_learnt else parameters
+
+
+def _modules(model: SingleTaskGP) -> list[Any]:
+    r"""The modules that have hyperparameters, all within them, and their parameters."""
+    parts = (model.covar_module, model.mean_module, model.likelihood)
+    modules = [module for part in parts for module in part.modules()]
+    return modules + [each for module in modules for each in module._parameters.values()]
 
 
 def _kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:

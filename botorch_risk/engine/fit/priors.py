@@ -1,9 +1,12 @@
 r"""Log densities of GPyTorch's priors with their derivatives, for the rows of a batched fit."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -31,10 +34,23 @@ def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> Log
     Returns:
         A function of values `rows x k` and rows. Row `i` belongs to replicate `i % R`.
     """
-    parameters = _parameters(prior, shape, batch_shape)
-    if parameters is None:
+    if prior._transform is not None or type(prior) not in DENSITIES:
         return _by_autograd(prior, shape, batch_shape)
-    return AnalyticDensity(type(prior), np.stack(parameters))
+    own = [each for part in prior.modules() for each in part._buffers.values() if each is not None]
+    now = shape, batch_shape, [(id(each), each._version) for each in own]
+    known = _KNOWN.get(prior)
+    if known is not None and known[0] == now:
+        return known[1]
+    parameters = _parameters(prior, shape, batch_shape)
+    assert parameters is not None  # for the type checker
+    density = AnalyticDensity(type(prior), np.stack(parameters))
+    _KNOWN[prior] = now, density, own
+    return density
+
+
+# The densities of priors whose parameters have not changed since: a loop fits in every round. The
+# parameters are kept, so that no other tensor has their address.
+_KNOWN: WeakKeyDictionary[Prior, tuple[Any, AnalyticDensity, list[Tensor]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)

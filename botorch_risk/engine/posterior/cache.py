@@ -19,6 +19,7 @@ from torch import Tensor
 
 from botorch_risk.engine.posterior.bound_on_host import BoundOnHost
 from botorch_risk.engine.posterior.kernels import StackedKernel, StationaryKernel, squared_norms
+from botorch_risk.points import put_in_mode
 from botorch_risk.steady import is_known, remember
 
 
@@ -186,7 +187,7 @@ class PosteriorCache:
     @classmethod
     @torch.no_grad()
     def build(cls, model: Any) -> PosteriorCache:
-        model.eval()  # GPyTorch then transforms the training inputs
+        put_in_mode(model, training=False)  # GPyTorch then transforms the training inputs
         transform_again(model)
         state = ModelState.of(model)
         (X,) = model.train_inputs

@@ -126,7 +126,8 @@ def minimize_rows(
         raise ValueError(f"Expected lower bounds up to the upper bounds. Got {lower=}, {upper=}.")
     rows = Rows.at(start, lower, upper, np.arange(len(start)), metric, within)
     leaders = None
-    if groups is not None:
+    # A row by itself has no other to be overtaken by.
+    if groups is not None and (known is not None or np.bincount(groups).max(initial=0) > 1):
         rows.group = groups
         leaders = Leaders.of(groups, start.shape[1], known, hope, kinks)
     on = Arrays(device)
