@@ -226,16 +226,26 @@ class View:
         return View(space, history, part, self.batch_size, method or self.method)
 
     def continued(
-        self, replicates: Sequence[int], method: Method, state: State | None = None
+        self,
+        replicates: Sequence[int],
+        method: Method,
+        state: State | None = None,
+        previous: Any = None,
     ) -> View:
         r"""The view of some of these replicates for an inner method, with its belief.
 
         Its fits continue from the ends in the state, and count as this view's own.
+
+        Args:
+            replicates: Which of them.
+            method: The inner method.
+            state: Its state for all replicates; what it starts with if omitted.
+            previous: A belief of the inner method that it may overwrite.
         """
         inner = self.of(replicates, method, state)
         old = {name: value for name, value in self.state.items() if name.startswith(FIT)}
         fits = {name: value[list(replicates)] for name, value in old.items()}
-        inner = replace(inner, state={**inner.state, **fits}, fits={})
+        inner = replace(inner, state={**inner.state, **fits}, fits={}, previous=previous)
         inner.belief  # noqa: B018
         for name, optimum in inner.fits.items():
             part = optimum.state(FIT + name)

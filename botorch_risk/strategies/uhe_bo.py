@@ -3,7 +3,7 @@ r"""UHE-BO: random points by EXP3, hyperparameters by pseudo-data [Ha2023uhe]_."
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +23,25 @@ from botorch_risk.strategies.strategy import Strategy
 
 Arms = Literal["exp3", "alternate"]
 RANDOM = 0  # the paper's arm 1
+
+
+class InnerBelief(NamedTuple):
+    r"""The belief of a method that lets another one choose in some turns.
+
+    Args:
+        replicates: Those in which the inner method chooses.
+        inner: Its view of them; None if it chooses in none.
+        before: Its newest belief before, into whose models it may write.
+    """
+
+    replicates: list[int]
+    inner: View | None
+    before: Any
+
+    @property
+    def newest(self) -> Any:
+        r"""The inner method's newest belief."""
+        return self.before if self.inner is None else self.inner.known_belief
 
 
 @dataclass(frozen=True)
@@ -97,20 +116,22 @@ class RandomOrAcquire(Method):
     def group_by(self, history: History) -> Tensor:
         return self.inner.group_by(history)
 
-    def believe(self, view: View) -> tuple[list[int], View | None]:
+    def believe(self, view: View) -> InnerBelief:
         r"""The replicates without a random point in this turn, and the inner method's view."""
+        before = None if view.previous is None else view.previous.newest
         chosen = self.chosen(view, view.round) != RANDOM
         if view.round != self._start(view.round):
             chosen = torch.ones_like(chosen)  # Alg. 1, line 11
         replicates = chosen.nonzero().flatten().tolist()
         if not replicates:
-            return replicates, None
-        return replicates, view.continued(replicates, self.inner, _inner_state(view))
+            return InnerBelief(replicates, None, before)
+        inner = view.continued(replicates, self.inner, _inner_state(view), before)
+        return InnerBelief(replicates, inner, before)
 
     def propose(self, view: View) -> Tensor:
         r"""Random points, and the inner method's points for the other replicates."""
         X = random_rows(view, view.batch_size, "random point")
-        replicates, inner = view.belief
+        replicates, inner, _ = view.belief
         if inner is not None:
             X[replicates] = self.inner.propose(inner.of_batch_size(view.batch_size))
         return X
@@ -166,7 +187,7 @@ class RandomOrAcquire(Method):
     def _for_all(self, view: View) -> View:
         r"""The inner method's view of all replicates, fitted if a random point is due."""
         everyone = list(range(len(view.seeds)))
-        replicates, inner = view.belief
+        replicates, inner, _ = view.belief
         if inner is None or replicates != everyone:
             inner = view.of(everyone, self.inner, _inner_state(view))
         known: View = inner
