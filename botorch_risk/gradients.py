@@ -16,6 +16,7 @@ from botorch.settings import propagate_grads
 from gpytorch.models import ExactGP
 from gpytorch.settings import detach_test_caches
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import Parameter
 
 
@@ -46,6 +47,33 @@ def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Ten
         values = evaluate(X)
         (gradient,) = torch.autograd.grad(values.sum(), X)
     return values.detach(), gradient
+
+
+def with_gradient(function: Callable[[Tensor], tuple[Tensor, Tensor]], X: Tensor) -> Tensor:
+    r"""Values at points that do not interact, as one node of the graph, once differentiable.
+
+    Args:
+        function: Maps points `... x m x d` to values `... x m` and the gradient of each in its own
+            point, `... x m x d`, without a graph.
+        X: The points.
+    """
+    values: Tensor = _WithGradient.apply(X, function)
+    return values
+
+
+class _WithGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, function: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Tensor:
+        values, gradient = function(X)
+        ctx.save_for_backward(gradient)
+        ctx.shape = X.shape
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        (gradient,) = ctx.saved_tensors
+        return (grad.unsqueeze(-1) * gradient).sum_to_size(ctx.shape), None
 
 
 def conditioning_on(*data: Tensor) -> AbstractContextManager[Any]:

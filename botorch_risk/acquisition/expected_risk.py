@@ -101,6 +101,22 @@ def moments_of_risk(
     return value, ((covariance @ q.unsqueeze(-1)).squeeze(-1) * q).sum(dim=-1)
 
 
+def mean_and_deviation(risks: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The mean of sampled risks plus `width` times their deviation, and its derivative in them.
+
+    Args:
+        risks: `... x S`.
+        width: Broadcastable to `...`.
+    """
+    mean = risks.mean(dim=-1, keepdim=True)
+    centred = risks - mean
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    deviation = variance.clamp_min_(torch.finfo(risks.dtype).tiny).sqrt_()
+    value = mean.squeeze(-1) + width * deviation.squeeze(-1)
+    slope = (1 + width.unsqueeze(-1) * centred / deviation) / risks.shape[-1]
+    return value, slope
+
+
 def sampled_risks(
     risk_measure: RiskMeasure, mean: Tensor, covariance: Tensor, weights: Tensor, numbers: Tensor
 ) -> Tensor:

@@ -1,6 +1,5 @@
 r"""A confidence bound of the risk itself, under the joint posterior over the environment."""
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -9,6 +8,7 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
 from botorch_risk.environments import Environment
+from botorch_risk.gradients import differentiated
 from botorch_risk.risk import RiskMeasure
 
 
@@ -28,8 +28,9 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
     `mean` is the expected risk. The risk of the posterior mean would ignore that an unobserved tail
     may be worse than it seems. Both have a closed form for the expectation; otherwise they use
     `num_samples` joint samples over W, which is slow for a measure that solves a program for each,
-    such as a ball in maximum mean discrepancy. Single-outcome, q = 1: use `sequential=True` for a
-    batch.
+    such as a ball in maximum mean discrepancy. Under a squared-exponential kernel the samples are
+    of low rank and their gradient is a closed form. Single-outcome, q = 1: use `sequential=True`
+    for a batch.
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
@@ -82,6 +83,8 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         super().__init__(model, environment, risk_measure, beta, posterior_transform, X_pending)
         self.num_samples = num_samples
 
+    value_and_gradient = RiskUpperConfidenceBound.value_and_gradient  # of the score below
+
     def score(self, X: Tensor) -> Tensor:
         r"""The upper bound, `batch_shape x m`."""
         return self._bound(X, 1)
@@ -96,12 +99,17 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         r"""The expected risk, `batch_shape x m`."""
         return self.expected_risk(X)
 
-    def _bound(self, X: Tensor, sign: int) -> Tensor:
-        joint = self._conditioned.joint()
+    def _bound(self, X: Tensor, side: int) -> Tensor:
+        outcomes, measure = self._conditioned, self.risk_measure
 
         def of_chunk(X: Tensor) -> Tensor:
-            mean, variance = self._moments(X, joint)
-            deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
-            return mean + sign * self._width(X) * deviation
+            return outcomes.joint_bound(X, side * self._width(X), measure, self.num_samples)
 
-        return self._conditioned.in_chunks(X, of_chunk, self._entries_of_moments)
+        return outcomes.in_chunks(X, of_chunk, self._entries_of_moments)
+
+    def _score_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        measure, outcomes = self.risk_measure, self._conditioned
+        if measure.needs_samples and outcomes.is_direct(X, self._entries_of_moments):
+            width = self._width(X)
+            return outcomes.joint_bound_and_gradient(X, width, measure, self.num_samples)
+        return differentiated(self.score, X)

@@ -94,11 +94,14 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
             `batch_shape x m` values.
         """
         score = self.score(X)
-        if self._spacing is None:
-            return score
-        height = self._spacing.height() if self._height is None else self._height
+        return score if self._spacing is None else score - self._penalty(X)
+
+    def _penalty(self, X: Tensor) -> Tensor:
+        spacing: Any = self._spacing
+        height = spacing.height() if self._height is None else self._height
         keep_unregistered(self, "_height", height)
-        return score - self._spacing.penalty(as_points(X, self.model), height)
+        penalty: Tensor = spacing.penalty(as_points(X, self.model), height)
+        return penalty
 
     def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at points that do not interact, and the gradient of each in its own point.

@@ -5,27 +5,27 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple, get_args
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.expected_risk import moments_of_risk
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.outcomes_over_w import OutcomesOverW
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
+    ValueAndGradient,
     per_point,
     register_weights,
 )
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_of_readings
+from botorch_risk.gradients import differentiated
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.points import as_points, check_made_inputs, input_widths
-from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
+from botorch_risk.risk import RiskMeasure
 from botorch_risk.risk.measures import Optimism
 
 
@@ -188,16 +188,41 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     def _bound(self, X: Tensor, side: int) -> Tensor:
         r"""The lower (0) or upper (1) bound of the risk."""
         measure = self.risk_measure
-        if isinstance(measure, PickingRiskMeasure) and X.requires_grad:
-            return self._conditioned.picked(X, (2 * side - 1) * self._width(X), measure.pick)
-        lower, upper, weights = self.pointwise_bounds(X)
         if measure.monotone:
-            return measure((lower, upper)[side], weights)
+            return self._conditioned.bound(X, (2 * side - 1) * self._width(X), measure)
+        lower, upper, weights = self.pointwise_bounds(X)
         return measure.bounds(lower, upper, weights)[side]
 
     def _risk_of_upper(self, X: Tensor) -> Tensor:
-        _, upper, weights = self.pointwise_bounds(X)
-        return self.risk_measure(upper, weights)
+        return self._conditioned.bound(X, self._width(X), self.risk_measure)
+
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        X = as_points(X, self.model).detach()
+        value, gradient = self._score_and_gradient(X)
+        if self._spacing is None:
+            return value, gradient
+        penalty, of_penalty = differentiated(self._penalty, X)
+        return value - penalty, gradient - of_penalty
+
+    def on_host(self, num_points: int) -> ValueAndGradient | None:
+        if self._spacing is not None or not self._is_risk_of_upper:
+            return None
+        width = self._width(self.beta)
+        found: ValueAndGradient | None = self._conditioned.bound_on_host(
+            num_points, width, self.risk_measure
+        )
+        return found
+
+    def _score_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""In closed form where there is one."""
+        if self._is_risk_of_upper and self._conditioned.is_direct(X):
+            return self._conditioned.bound_and_gradient(X, self._width(X), self.risk_measure)
+        return differentiated(self.score, X)
+
+    @property
+    def _is_risk_of_upper(self) -> bool:
+        r"""Whether the score is the risk of the upper bounds."""
+        return self.risk_measure.monotone or self.optimism == "of_values"
 
     def _width(self, X: Tensor) -> Tensor:
         return per_point(self.beta, X).sqrt()
@@ -218,20 +243,15 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._expected(self._conditioned, X)
 
     def _expected(self, outcomes: OutcomesOverW, X: Tensor) -> Tensor:
-        joint = outcomes.joint()
+        measure = self.risk_measure
 
         def of_chunk(X: Tensor) -> Tensor:
-            known = self.risk_measure.expected(*outcomes(X))
-            return self._moments(X, joint)[0] if known is None else known
+            known = None if measure.needs_samples else measure.expected(*outcomes(X))
+            if known is not None:
+                return known
+            return outcomes.joint_bound(X, X.new_zeros(()), measure, self.num_samples)
 
         return outcomes.in_chunks(X, of_chunk, self._entries_of_moments)
-
-    def _moments(self, X: Tensor, joint: Any) -> tuple[Tensor, Tensor]:
-        r"""Mean and variance of the risk, `batch_shape x m` each."""
-        inputs, weights = self.environment.expand(X)
-        batch_shape = torch.broadcast_shapes(inputs.shape[:-3], joint.model.batch_shape)
-        mean, covariance = joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
-        return moments_of_risk(self.risk_measure, mean, covariance, weights, self.num_samples)
 
     def _entries_of_moments(self, n_w: int) -> int:
         return n_w * max(n_w, self.num_samples)

@@ -9,7 +9,9 @@ Moments, `X: batch_shape x m x d`, in the units of the outcome:
         (X) -> mean, variance: batch_shape x m      .mean(X)    .closed_form    Belief.serves(model)
         .bounds(*others)(X, widths) -> mean + width * deviation of each, batch_shape x m
         .picked(X: .. x m x p x d, width, pick) -> one bound of each group, batch_shape x m
-        .pairs(W)(x) -> moments at all (x, w_j), batch_shape x m x n_w     .mean(x)    .picked(..)
+        .pairs(W)(x) -> moments at all (x, w_j), batch_shape x m x n_w     .mean(x)    .serves(x)
+            .reduced(x, reduce, width= or numbers=) -> what is made of all bounds or samples of x,
+             batch_shape x m, and its gradient in closed form
         .joint()(X: .. x m x p x d) -> mean .. x m x p, covariance .. x m x p x p    .moments(X)
         .process() -> Process       .sampler() -> joint samples that draw constant points once
     Process, of B = batch_shape.numel() entries

@@ -28,6 +28,7 @@ from botorch_risk.arguments import (
     check_nonnegative,
     check_probability,
 )
+from botorch_risk.gradients import differentiated
 from botorch_risk.risk.mean_variance_bounds import clipping_level, dual_solution
 from botorch_risk.steady import is_known, may_look, once, remember
 
@@ -84,6 +85,22 @@ class RiskMeasure(ABC):
     @abstractmethod
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor: ...
 
+    def value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The risk of each row of values, and its derivative in them, `... x n_w`, both detached.
+
+        A row with a value that is not finite has NaN.
+        """
+        weights = weights.to(values)
+        check_distribution(values, weights)
+        risk, slope = _of_finite_rows(
+            lambda values: self._value_and_slope(values, weights), values.detach()
+        )
+        return risk, slope
+
+    def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The same of checked values, here by autograd."""
+        return differentiated(lambda values: self._evaluate(values, weights), values)
+
     def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor | None:
         r"""The expected risk of normal values, if it follows from their marginals; else None.
 
@@ -93,6 +110,11 @@ class RiskMeasure(ABC):
             weights: Probabilities, broadcastable to `... x n_w`.
         """
         return None
+
+    @property
+    def needs_samples(self) -> bool:
+        r"""Whether the expected risk of normal values never follows from their marginals."""
+        return type(self).expected is RiskMeasure.expected
 
     def importance(self, weights: Tensor) -> Tensor:
         r"""The importance of each value before any data, `... x n_w`; sums to 1.
@@ -146,6 +168,11 @@ class PickingRiskMeasure(RiskMeasure, ABC):
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return values.gather(-1, self._index(values, weights).unsqueeze(-1)).squeeze(-1)
 
+    def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        index = self._index(values, weights).unsqueeze(-1)
+        risk = values.gather(-1, index).squeeze(-1)
+        return risk, torch.zeros_like(values).scatter_(-1, index, 1.0)
+
     def pick(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""The risk of each row of values, and which value it is, `...` each.
 
@@ -154,13 +181,16 @@ class PickingRiskMeasure(RiskMeasure, ABC):
         values, weights = as_tensor("values", values), as_tensor("weights", weights)
         weights = weights.to(values)
         check_distribution(values, weights)
-        if may_look(values):
+        if may_look(values) and not values.detach().sum().isfinite():
             index = self._index(values.nan_to_num(), weights)
             risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
             (risk,) = _of_finite_rows(lambda values: (risk,), values)
             return risk, index.where(risk.isfinite(), 0)
         index = self._index(values, weights)
-        risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1) + _zero_if_finite(values)
+        risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+        if may_look(values):
+            return risk, index
+        risk = risk + _zero_if_finite(values)
         return risk, index.masked_fill(risk.isnan(), 0)
 
 
@@ -182,7 +212,8 @@ def _of_finite_rows(
         bad = next(each for each in values if not each.isfinite().all())
         raise InputDataError(f"Expected finite `values`. Got {bad[~bad.isfinite()][0]}.")
     results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
-    return tuple(result.where(finite, torch.nan) for result in results)
+    rows = (finite.reshape(*finite.shape, *(each.dim() - finite.dim()) * (1,)) for each in results)
+    return tuple(each.where(row, torch.nan) for each, row in zip(results, rows, strict=True))
 
 
 def _are_finite(first: Tensor, *others: Tensor) -> Tensor:
@@ -288,6 +319,9 @@ class Expectation(RiskMeasure):
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return (weights * values).sum(dim=-1)
+
+    def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        return self._evaluate(values, weights), weights.expand_as(values)
 
 
 def check_level(risk_level: float) -> None:
@@ -399,11 +433,21 @@ class ConditionalValueAtRisk(RiskMeasure):
         check_level(self.risk_level)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        ordered, _, weights, cumulative, _ = _ascending(values, weights, self.risk_level)
+        ordered, _, tail = self._tail(values, weights)
+        return (tail * ordered).sum(dim=-1)
+
+    def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        ordered, order, tail = self._tail(values, weights)
+        slope = torch.zeros_like(values).scatter_(-1, order, tail)
+        return (tail * ordered).sum(dim=-1), slope
+
+    def _tail(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""The lowest values in ascending order, their indices and parts of the tail."""
+        ordered, order, weights, cumulative, _ = _ascending(values, weights, self.risk_level)
         room = (self.risk_level - (cumulative - weights)).clamp_min(0.0)
         tail = torch.minimum(room, weights)
         tail = tail / tail.sum(dim=-1, keepdim=True)
-        return (tail.to(ordered) * ordered).sum(dim=-1)
+        return ordered, order, tail.to(ordered)
 
 
 def even_weights(weights: Tensor) -> Tensor:

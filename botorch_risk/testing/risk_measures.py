@@ -12,6 +12,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.gradients import differentiated
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.testing.laws import (
     Case,
@@ -131,6 +132,18 @@ def gradients_are_those_of_finite_differences(case: RiskMeasureCase) -> None:
     values, weights, points = case.draw(2)
     measure = case.bind(points)
     expect_gradient(lambda v: measure(v, weights), values, *case.gradient)
+
+
+@LAWS(_ours)
+def a_slope_is_the_gradient_of_the_risk(case: RiskMeasureCase) -> None:
+    r"""`value_and_slope` is what autograd finds, with weights of each row or shared ones."""
+    for shared in (False, True):
+        values, weights, points = case.draw(2, 3, shared=shared)
+        measure: Any = case.bind(points)
+        expected, gradient = differentiated(lambda values: measure(values, weights), values)  # noqa: B023
+        risk, slope = measure.value_and_slope(values, weights)
+        expect_close("the risk", risk, expected, 1e-10)
+        expect_close("its slope", slope, gradient, 1e-8)
 
 
 @LAWS()

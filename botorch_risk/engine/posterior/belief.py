@@ -28,7 +28,7 @@ from botorch_risk.engine.posterior.joint_moments import Joint
 from botorch_risk.engine.posterior.joint_samples import JointSampler
 from botorch_risk.engine.posterior.moments import Marginals
 from botorch_risk.engine.posterior.process import PriorProcess, Process
-from botorch_risk.engine.posterior.product import Pick, ProductMarginals
+from botorch_risk.engine.posterior.product import ProductMarginals
 from botorch_risk.engine.posterior.stationary_moments import (
     chunk_size,
     outcome_bound,
@@ -37,6 +37,9 @@ from botorch_risk.engine.posterior.stationary_moments import (
 )
 from botorch_risk.gradients import inputs_need_gradients, predicting_with
 from botorch_risk.points import TBatch, checked_points, joint_shape
+
+# Bounds of each group to the one that counts and its index.
+Pick = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 # The second one calls the first, unless asked for the additive components.
 _STANDARD_POSTERIORS = (SingleTaskGP.posterior, OrthogonalAdditiveGP.posterior)
@@ -106,6 +109,7 @@ class Belief:
         self.posterior_transform: Any = posterior_transform
         self._cache: PosteriorCache | None = None
         self._members: Belief | None = None
+        self._process: Process | None = None
 
     @staticmethod
     def serves(model: Any, posterior_transform: PosteriorTransform | None = None) -> bool:
@@ -147,7 +151,7 @@ class Belief:
         return self.serves(self.model, self.posterior_transform)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": None}
+        return {**self.__dict__, "_cache": None, "_process": None}
 
     def __call__(self, X: Tensor) -> Marginals:
         r"""Marginal moments at each point, `batch_shape x m` each.
@@ -340,7 +344,11 @@ class Belief:
 
     def process(self) -> Process:
         r"""The exact GP given its data, for covariances and further data; needs a closed form."""
-        return Process.of(PriorProcess(self.model.eval(), self, self.current_cache()))
+        self.model.eval()
+        cache = self.current_cache()
+        if self._process is None or self._process.prior.cache is not cache:
+            self._process = Process.of(PriorProcess(self.model, self, cache))
+        return self._process
 
     def sampler(self) -> JointSampler:
         r"""Joint samples that draw constant points once; see `JointSampler`."""

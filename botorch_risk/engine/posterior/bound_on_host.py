@@ -14,6 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from botorch_risk.engine.posterior.kernels_on_host import profile_and_slope
+from botorch_risk.engine.posterior.one_thread import product
 
 # Up to so many entries of the correlations of points and data, of all models together, NumPy takes
 # less time on one thread.
@@ -77,7 +78,7 @@ class BoundOnHost:
         distance += self.norms
         np.maximum(distance, 0.0, out=distance)
         correlation, slope = self._profiles(distance, grad)
-        whitened = correlation @ self.factor.swapaxes(-1, -2)
+        whitened = product(correlation, self.factor.swapaxes(-1, -2))
         variance = self.prior - self.prior * np.square(whitened).sum(axis=-1)
         deviation = np.sqrt(np.maximum(variance, floor))
         spread = np.abs(self.scale) * width
@@ -88,7 +89,7 @@ class BoundOnHost:
         # d deviation = -prior d explained / (2 deviation), and 0 of a clamped variance.
         share = np.where(variance < floor, 0.0, self.prior * spread / deviation)
         sensitivity = self.weights * self.scale[..., None]
-        sensitivity = (sensitivity - share[..., None] * (whitened @ self.factor)) * slope
+        sensitivity = (sensitivity - share[..., None] * product(whitened, self.factor)) * slope
         gradient = sensitivity @ self.train_inputs
         gradient -= sensitivity.sum(axis=-1, keepdims=True) * Z
         return bound, gradient / self.lengthscale

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
-from gpytorch import settings
+from numpy import ndarray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from botorch_risk.engine.posterior.cache import OutcomeUnits, PosteriorCache
+from botorch_risk.engine.posterior.cache import PosteriorCache
 from botorch_risk.engine.posterior.kernels import StationaryKernel, squared_distance, squared_norms
 from botorch_risk.engine.posterior.moments import Marginals
+from botorch_risk.engine.posterior.pair_bound import Reduction, numpy_form, reduced_bounds
+from botorch_risk.engine.posterior.pair_samples import PairSamples
+from botorch_risk.engine.posterior.product_factors import Outcome, ProductFactors
 from botorch_risk.engine.posterior.row_basis import row_basis
-from botorch_risk.engine.posterior.stationary_moments import chunk_size, pull_back
+from botorch_risk.engine.posterior.stationary_moments import chunk_size
 from botorch_risk.points import TBatch, joint_shape, keeps_apart, original_inputs, scales_columns
 from botorch_risk.steady import moved
 
@@ -31,79 +31,10 @@ if TYPE_CHECKING:
     from botorch_risk.engine.posterior.belief import Belief
     from botorch_risk.engine.posterior.weighted_sums import WeightedSums
 
-# Bounds of each decision to the one that counts and its index.
-Pick = Callable[[Tensor], tuple[Tensor, Tensor]]
 # Entries of the coordinates of all values of w, half a gigabyte; more of them go pair by pair.
 _MAX_COORDINATES = 2**26
 # Entries of the products of their pairs, which are held only up to here.
 _MAX_PRODUCTS = 2**24
-
-
-class _Outcome(NamedTuple):
-    r"""Map latent moments to the outcome's, after any posterior transform; `... x 1 x 1` each.
-
-    Attributes:
-        offset: The offset of the mean.
-        scale: Its factor; below 0 if the outcome is minimised.
-        square: The square of the scale.
-        prior: The prior variance of the outcome.
-    """
-
-    offset: Tensor
-    scale: Tensor
-    square: Tensor
-    prior: Tensor
-
-    @classmethod
-    def of(cls, units: OutcomeUnits, transform: PosteriorTransform | None) -> _Outcome:
-        scale, offset, prior = (each.unsqueeze(-1) for each in units)
-        if transform is not None:
-            known: Any = transform.weights  # on the host, if the transform was made there
-            weight = known.to(scale)
-            scale, offset = weight * scale, transform.offset + weight * offset
-        return cls(offset, scale, scale.square(), prior * scale.square())
-
-
-@dataclass(frozen=True)
-class _Factors:
-    r"""The factors that do not depend on the decision; `K_w = coordinates @ basis`.
-
-    Attributes:
-        cache: The factors of the model that these belong to.
-        train_X: `batch_shape x n x d_x`, the decisions of the training data, scaled.
-        norms: Their squared norms, `batch_shape x 1 x n`.
-        centre: `batch_shape x 1 x d_x`, in the units of the decisions if these are only scaled.
-        lengthscale: `batch_shape x 1 x d_x`, likewise.
-        is_scaled: Whether the input transform only shifts and scales the decisions.
-        outcome: The map to the outcome, affine and the same for all points.
-        basis: `batch_shape x r x n`, orthonormal rows.
-        coordinates: `batch_shape x n_w x r`.
-        products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
-        pairs: The index of each pair in an `r x r` matrix, row by row.
-    """
-
-    cache: PosteriorCache
-    train_X: Tensor
-    norms: Tensor
-    centre: Tensor
-    lengthscale: Tensor
-    is_scaled: bool
-    outcome: _Outcome
-    basis: Tensor
-    coordinates: Tensor
-    products: Tensor | None
-    pairs: Tensor
-
-    def quadratic_forms(self, M: Tensor) -> Tensor:
-        r"""`c' M c` at the coordinates c of each value of w, for symmetric `M`."""
-        if self.products is None:
-            forms: Tensor = _QuadraticForms.apply(M, self.coordinates)
-            return forms
-        return M.flatten(-2).index_select(-1, self.pairs) @ self.products.mT
-
-    def least_variance(self, dtype: torch.dtype) -> Tensor:
-        r"""GPyTorch's floor of variances, in the units of the outcome."""
-        return self.outcome.square * settings.min_variance.value(dtype)
 
 
 class ProductMarginals:
@@ -120,11 +51,12 @@ class ProductMarginals:
 
     def __init__(self, belief: Belief, points: Tensor) -> None:
         self.belief, self.points = belief, points
-        self._built: tuple[PosteriorCache, _Factors | None] | None = None
+        self._built: tuple[PosteriorCache, ProductFactors | None] | None = None
         self._sums: tuple[WeightedSums, Tensor] | None = None
+        self._samples: PairSamples | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_built": None, "_sums": None}
+        return {**self.__dict__, "_built": None, "_sums": None, "_samples": None}
 
     def __call__(self, X: Tensor) -> Marginals:
         r"""Marginal moments at each pair, `batch_shape x m x n_w` each.
@@ -144,52 +76,105 @@ class ProductMarginals:
         return t_batch.unfold(self._mean_of_replicates(t_batch.fold(X)), points_dim=-2)
 
     def _mean_of_replicates(self, X: Tensor) -> Tensor:
-        factors = self._current_factors() if self._is_product(X) else None
+        factors = self._current_factors_at(X)
         if factors is None:
             pairs = _pairs(X, self.points)
             return self.belief.mean(pairs.flatten(-3, -2)).unflatten(-1, pairs.shape[-3:-1])
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            return self._mean(self._correlation(self._scaled(X, factors), factors), factors)
-
-    @staticmethod
-    def _mean(k_x: Tensor, factors: _Factors) -> Tensor:
-        latent = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
-        return torch.addcmul(factors.outcome.offset, latent, factors.outcome.scale)
+            return factors.mean(self._correlation(X, factors))
 
     def _of_replicates(self, X: Tensor) -> Marginals:
         r"""Moments at points `batch_shape x m x d_x`, in the joint batch shape of model and w."""
-        factors = self._current_factors() if self._is_product(X) else None
+        factors = self._current_factors_at(X)
         if factors is None:
             return self._at_every_pair(X)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            k_x = self._correlation(self._scaled(X, factors), factors)
-            return self._moments(k_x, factors, X.dtype)
+            k_x = self._correlation(X, factors)
+            variance = factors.variance(factors.whitened(k_x))
+            variance = variance.clamp_min(factors.least_variance(X.dtype))
+            return Marginals(factors.mean(k_x), variance)
 
-    @classmethod
-    def _moments(cls, k_x: Tensor, factors: _Factors, dtype: torch.dtype) -> Marginals:
-        # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G
-        G = cls._whitened(k_x, factors)
-        explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
-        outcome, mean = factors.outcome, cls._mean(k_x, factors)
-        variance = torch.addcmul(outcome.prior, explained, outcome.prior, value=-1)
-        return Marginals(mean, variance.clamp_min(factors.least_variance(dtype)))
+    def serves(self, X: Tensor) -> bool:
+        r"""Whether `reduced` serves decisions `batch_shape x m x d_x`: there are closed forms."""
+        return self._current_factors_at(X) is not None
 
-    def picked(self, X: Tensor, width: Tensor, pick: Pick) -> Tensor:
-        r"""The bound `mean + width * deviation` that a rule picks for each decision.
+    def reduced(
+        self, X: Tensor, reduce: Reduction, width: Tensor | None = None, numbers: Any = None
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""A number that is made of all values of a decision, and its gradient in the decision.
 
-        Differentiable in the decisions through the picked pair alone.
+        The values are bounds `mean + width * deviation`, `batch_shape x m x n_w`, or joint samples,
+        `batch_shape x m x S x n_w`.
 
         Args:
             X: `batch_shape x m x d_x`.
+            reduce: Maps the values to one number, `batch_shape x m`, and its derivative in them; or
+                the index of the bound that it equals, `batch_shape x m`; or None if no gradient is
+                needed.
             width: Broadcastable to `batch_shape x m`; below 0 for lower bounds.
-            pick: Maps bounds `batch_shape x m x n_w` to one per decision and its index,
-                `batch_shape x m` each.
+            numbers: Standard normal numbers `S x n_w` for samples, of which as many columns are
+                used as needed.
+
+        Returns:
+            Numbers `batch_shape x m`, and gradients `batch_shape x m x d_x` or None, without a
+            graph.
         """
-        factors = self._current_factors() if self._is_product(X) else None
+        factors: Any = self._current_factors_at(X)
+        if width is None:
+            sampler = self._sampler(factors)
+            return self._through_transform(
+                X, factors, lambda X: sampler.reduced(X, numbers, reduce)
+            )
+        each = width.unsqueeze(-1)
+        return self._through_transform(
+            X, factors, lambda X: reduced_bounds(X, each, reduce, factors)
+        )
+
+    def on_host(
+        self, num_decisions: int, reduce: Reduction, width: Tensor
+    ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
+        r"""`reduced` at bounds of few decisions in NumPy, with all else computed once.
+
+        Args:
+            num_decisions: The largest number of decisions of each entry of the batch.
+            reduce: As in `reduced`, like `width`.
+
+        Returns:
+            From decisions `batch_shape x m x d_x` to numbers and gradients; None if there is no
+            closed form, an input transform does more than scale, or PyTorch is the faster one.
+        """
+        if not self.belief.closed_form:
+            return None
+        known = original_inputs(self.belief.model)[..., :1, : -self.points.shape[-1]]
+        factors = self._current_factors_at(known)
         if factors is None or not factors.is_scaled:
-            return self.belief.picked(_pairs(X, self.points), width, pick)
-        picked: Tensor = _Picked.apply(X, width.unsqueeze(-1), pick, factors)
-        return picked
+            return None
+        return numpy_form(num_decisions, reduce, width.unsqueeze(-1), factors)
+
+    def _through_transform(
+        self,
+        X: Tensor,
+        factors: ProductFactors,
+        of_kernel: Callable[[Tensor], tuple[Tensor, Tensor | None]],
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Values and gradients in decisions, from those in the units of `factors.scaled`."""
+        if factors.is_scaled:
+            return of_kernel(X.detach())
+        with torch.enable_grad():
+            X = X.detach().requires_grad_()
+            inner = self._of_kernel(X, factors)
+            value, gradient = of_kernel(inner.detach())
+            if gradient is not None:
+                (gradient,) = torch.autograd.grad(inner, X, gradient)
+        return value, gradient
+
+    def _sampler(self, factors: ProductFactors) -> PairSamples:
+        if self._samples is None or self._samples.factors is not factors:
+            self._samples = PairSamples.of(factors)
+        return self._samples
+
+    def _current_factors_at(self, X: Tensor) -> ProductFactors | None:
+        return self._current_factors() if self._is_product(X) else None
 
     def moments_with(self, sums: WeightedSums, X: Tensor) -> tuple[Tensor, ...] | None:
         r"""Covariances of the outcomes at all (x, w_j) with sums over the same w_j, and variances.
@@ -208,7 +193,7 @@ class ProductMarginals:
         decisions, columns = (
             part.reshape(*batch_shape, *part.shape[-2:]) for part in (X, sums.explained)
         )
-        factors = self._current_factors() if self._is_product(decisions) else None
+        factors = self._current_factors_at(decisions)
         if factors is None:
             return None
         explained, covariance = (
@@ -240,7 +225,7 @@ class ProductMarginals:
         return self._sums[1]
 
     def _explained_with(
-        self, X: Tensor, columns: Tensor, factors: _Factors
+        self, X: Tensor, columns: Tensor, factors: ProductFactors
     ) -> tuple[Tensor, Tensor]:
         r"""The parts of variances and covariances that the data explain, per prior variance.
 
@@ -248,35 +233,21 @@ class ProductMarginals:
         decisions and whitened correlations `batch_shape x n x P`.
         """
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            k_x = self._correlation(self._scaled(X, factors), factors)
-            G = self._whitened(k_x, factors)
+            G = factors.whitened(self._correlation(X, factors))
             variance = factors.quadratic_forms(G.mT @ G)
             covariance = factors.coordinates.unsqueeze(-3) @ (G.mT @ columns.unsqueeze(-3))
             return variance, covariance
 
-    def _scaled(self, X: Tensor, factors: _Factors) -> Tensor:
-        r"""Decisions `batch_shape x m x d_x`, scaled like the training data."""
-        if not factors.is_scaled:
-            W = moved(self.points, X)[..., :1, :].expand(*X.shape[:-2], 1, self.points.shape[-1])
-            X = self._transformed(X, W)[..., : -W.shape[-1]]
-        return (X - factors.centre) / factors.lengthscale
+    def _correlation(self, X: Tensor, factors: ProductFactors) -> Tensor:
+        r"""The correlations of decisions `batch_shape x m x d_x` with the training data."""
+        return factors.correlation(factors.scaled(self._of_kernel(X, factors)))
 
-    @staticmethod
-    def _correlation(Z: Tensor, factors: _Factors) -> Tensor:
-        r"""The correlations of decisions with the training data, `batch_shape x m x n`."""
-        kernel: Any = factors.cache.kernel
-        correlation: Tensor = kernel.correlation(
-            squared_distance(Z, factors.train_X, factors.norms)
-        )
-        return correlation
-
-    @staticmethod
-    def _whitened(k_x: Tensor, factors: _Factors) -> Tensor:
-        r"""`L^-1 diag(k_x) V'` for each decision, `batch_shape x m x n x r`."""
-        # One product for all decisions: a broadcast one would copy the factor for each of them.
-        spread = k_x.mT.unsqueeze(-1) * factors.basis.mT.unsqueeze(-2)
-        G = factors.cache.factor @ spread.flatten(-2)  # batch_shape x n x (m r)
-        return G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)
+    def _of_kernel(self, X: Tensor, factors: ProductFactors) -> Tensor:
+        r"""Decisions in the units in which `factors.scaled` takes them."""
+        if factors.is_scaled:
+            return X
+        W = moved(self.points, X)[..., :1, :].expand(*X.shape[:-2], 1, self.points.shape[-1])
+        return self._transformed(X, W)[..., : -W.shape[-1]]
 
     @property
     def is_product(self) -> bool:
@@ -311,14 +282,14 @@ class ProductMarginals:
         joint: Tensor = self.belief.model.transform_inputs(torch.cat([X, W], dim=-1))
         return joint
 
-    def _current_factors(self) -> _Factors | None:
+    def _current_factors(self) -> ProductFactors | None:
         cache = self.belief.current_cache()
         if self._built is None or self._built[0] is not cache:
             with torch.no_grad():
                 self._built = cache, self._build(cache)
         return self._built[1]
 
-    def _build(self, cache: PosteriorCache) -> _Factors | None:
+    def _build(self, cache: PosteriorCache) -> ProductFactors | None:
         kernel, d_w = cache.kernel, self.points.shape[-1]
         if not isinstance(kernel, StationaryKernel) or kernel.nu != math.inf:
             return None
@@ -353,76 +324,20 @@ class ProductMarginals:
                 part[..., :d_x].to(X) for part in (transform.offset, transform.coefficient)
             )
             centre, lengthscale = offset + scale * centre, scale * lengthscale
-        return _Factors(
+        return ProductFactors(
             cache=cache,
             train_X=X[..., :d_x],
             norms=squared_norms(X[..., :d_x]),
+            points=Z,
             centre=centre,
             lengthscale=lengthscale,
             is_scaled=is_scaled,
-            outcome=_Outcome.of(cache.units, self.belief.posterior_transform),
+            outcome=Outcome.of(cache.units, self.belief.posterior_transform),
             basis=basis,
             coordinates=coordinates,
             products=_products(coordinates),
             pairs=_places(basis),
         )
-
-
-class _Picked(torch.autograd.Function):
-    r"""A picked bound, with its gradient from the correlations of the moments."""
-
-    @staticmethod
-    def forward(ctx: Any, X: Tensor, width: Tensor, pick: Pick, factors: _Factors) -> Tensor:
-        cache, outcome = factors.cache, factors.outcome
-        Z = (X - factors.centre) / factors.lengthscale
-        k_x = ProductMarginals._correlation(Z, factors)
-        mean, variance = ProductMarginals._moments(k_x, factors, X.dtype)
-        value, index = pick(torch.addcmul(mean, width, variance.sqrt()))
-        index = index.unsqueeze(-1)
-        k_w = _rows(factors.coordinates, index) @ factors.basis  # batch_shape x m x n
-        k, variance = k_x * k_w, variance.gather(-1, index)
-        # 0 of a variance that was clamped, as autograd has it.
-        share = (outcome.prior * width).div(variance.sqrt())
-        share.masked_fill_(variance <= factors.least_variance(X.dtype), 0.0)
-        pull = (k @ cache.factor.mT) @ cache.factor
-        sensitivity = torch.addcmul(cache.weights * outcome.scale, share, pull, value=-1).mul_(k)
-        gradient = pull_back(sensitivity, Z, factors.train_X).div_(factors.lengthscale)
-        ctx.save_for_backward(gradient)
-        return value
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (gradient,) = ctx.saved_tensors
-        return grad.unsqueeze(-1) * gradient, None, None, None
-
-
-class _QuadraticForms(torch.autograd.Function):
-    r"""`c' M c` at rows c of coordinates, chunk by chunk in both directions."""
-
-    @staticmethod
-    def forward(ctx: Any, M: Tensor, coordinates: Tensor) -> Tensor:
-        ctx.save_for_backward(coordinates)
-        forms = [((c @ M) * c).sum(dim=-1) for c in _QuadraticForms.chunks(M, coordinates)]
-        return torch.cat(forms, dim=-1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (coordinates,) = ctx.saved_tensors
-        M = gradient.new_zeros(*gradient.shape[:-1], *2 * coordinates.shape[-1:])
-        start = 0
-        for c in _QuadraticForms.chunks(M, coordinates):
-            part = gradient.narrow(-1, start, c.shape[-2]).unsqueeze(-1)
-            M += (part * c).mT @ c
-            start += c.shape[-2]
-        return M, None
-
-    @staticmethod
-    def chunks(M: Tensor, coordinates: Tensor) -> tuple[Tensor, ...]:
-        r"""Coordinates `batch_shape x 1 x chunk x r` of some values of w at a time."""
-        size = chunk_size(coordinates, M.shape[-3] * M.shape[-1])
-        return coordinates.unsqueeze(-3).split(size, dim=-2)
 
 
 def _products(coordinates: Tensor) -> Tensor | None:
@@ -436,13 +351,6 @@ def _products(coordinates: Tensor) -> Tensor | None:
     rows, columns = torch.triu_indices(rank, rank, device=coordinates.device)
     doubled = coordinates[..., columns] * torch.where(rows == columns, 1.0, 2.0).to(coordinates)
     return coordinates[..., rows] * doubled
-
-
-def _rows(matrix: Tensor, index: Tensor) -> Tensor:
-    r"""Rows of `... x n_w x r`, where `...` broadcasts, at indices `batch_shape x m x 1`."""
-    shape = *index.shape[:-1], matrix.shape[-1]
-    matrix = matrix.expand(*index.shape[:-2], *matrix.shape[-2:])
-    return matrix.gather(-2, index.expand(shape))
 
 
 def _places(basis: Tensor) -> Tensor:
