@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
+from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import (
@@ -19,10 +20,10 @@ from botorch_risk.acquisition.expected_risk import (
 )
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.engine import Belief
-from botorch_risk.environments import Environment
+from botorch_risk.environments import Environment, InputPerturbation
 from botorch_risk.gradients import with_gradient
 from botorch_risk.points import TBatch, as_points, check_made_inputs, input_widths, joint_shape
-from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
+from botorch_risk.risk import Expectation, PickingRiskMeasure, RiskMeasure
 from botorch_risk.steady import moved, steady
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
@@ -94,8 +95,26 @@ class OutcomesOverW:
     def bound_on_host(self, num_points: int, width: Tensor, measure: RiskMeasure) -> Any:
         r"""`bound_and_gradient` in NumPy, as `PointwiseAcquisitionFunction.on_host`."""
         if self.pairs is None:
-            return None
+            return self._plain_bound_on_host(num_points, width, measure)
         return self.pairs.on_host(num_points, self._reduction(width, measure), width)
+
+    def _plain_bound_on_host(self, num_points: int, width: Tensor, measure: RiskMeasure) -> Any:
+        r"""The bound of the outcome at the decision itself, or at one shift of it."""
+        known = self.environment
+        if not isinstance(known, InputPerturbation) or type(measure) is not Expectation:
+            return None
+        if known.bounds is not None or known.perturbations.shape[-2] > 1:
+            return None
+        evaluate = self.belief.bounds().on_host(num_points, [width])
+        if evaluate is None:
+            return None
+        shift = known.perturbations.numpy()
+
+        def value_and_gradient(X: ndarray) -> tuple[ndarray, ndarray]:
+            (value,), (gradient,) = evaluate(X + shift)
+            return value, gradient
+
+        return value_and_gradient
 
     def _reduction(self, like: Tensor, measure: RiskMeasure, is_needed: bool = True) -> Any:
         r"""Maps values of each decision to their risk and its slope, if it is needed."""

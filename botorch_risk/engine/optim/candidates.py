@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_flags, check_nonnegative
 from botorch_risk.engine.optim.ascent import PATIENCE, WORTHWHILE
-from botorch_risk.engine.optim.pointwise import PointwiseAcquisition
+from botorch_risk.engine.optim.pointwise import PointwiseAcquisition, form_on_host
 from botorch_risk.engine.projected_bfgs import minimize_rows
 from botorch_risk.engine.projected_bfgs.minima import RowStatus
 from botorch_risk.engine.recorded import ENTRIES_OF_A_POINT, Recorded, SelectedRows, are_recorded
@@ -168,6 +168,11 @@ class _Rows:
         self.limits = lower, upper
         self.unit: float | None = None
         self.evaluated: SelectedRows | None = None
+        self.on_host: Callable[..., tuple[ndarray, ndarray]] | None = None
+        model: Any = getattr(acqf, "model", None)
+        is_double = starts.dtype == torch.float64 and starts.device.type == "cpu"
+        if is_double and starts.shape[-2] == 1 and model is not None and not model.batch_shape:
+            self.on_host = form_on_host(acqf, len(starts))
 
     def points(self, rows: ndarray, index: ndarray | slice = slice(None)) -> Tensor:
         r"""Points `rows x q x d` of rows of the box."""
@@ -182,15 +187,21 @@ class _Rows:
 
     def descend(self, rows: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
         r"""The acquisition function with its sign changed, in units of its spread at the starts."""
-        if self.evaluated is None or not self.evaluated.has(index):
-            self.evaluated = self._of(index)
-        found = self.evaluated(self._inside(rows, index), index)
-        value, slope = found[:, 0], found[:, 1:] * self.width[index]
+        value, gradient = self._evaluated(self._inside(rows, index), index)
+        slope = gradient * self.width[index]
         if self.unit is None:  # the first call has all starts
             spread = float(np.std(value[np.isfinite(value)])) if np.isfinite(value).any() else 0.0
             # Tolerances as in BoTorch, or finer where all values are small.
             self.unit = min(1.0, spread) or 1.0
         return -value / self.unit, -slope / self.unit
+
+    def _evaluated(self, inside: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
+        if self.on_host is not None:
+            return self.on_host(inside)
+        if self.evaluated is None or not self.evaluated.has(index):
+            self.evaluated = self._of(index)
+        found = self.evaluated(inside, index)
+        return found[:, 0], found[:, 1:]
 
     def _of(self, index: ndarray) -> SelectedRows:
         r"""Values and gradients of the active rows."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine.optim.discrete_columns import DiscreteColumns
-from botorch_risk.engine.posterior.fast_marginals import with_fast_marginals
+from botorch_risk.engine.posterior.fast_marginals import bound_on_host, with_fast_marginals
 from botorch_risk.engine.projected_bfgs.arrays import Array, Arrays
 from botorch_risk.engine.recorded import ENTRIES_OF_A_POINT, Recorded, are_recorded
 from botorch_risk.gradients import differentiated
@@ -58,6 +58,23 @@ class PointwiseAcquisition(Protocol):
             Values, `batch_shape x m`.
         """
         ...
+
+
+def form_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
+    r"""Values and gradients of few points in NumPy, if an acquisition function has such a form.
+
+    Args:
+        acqf: An acquisition function.
+        num_points: The largest number of points of each replicate.
+
+    Returns:
+        From points `batch_shape x m x d` to values and gradients; for as long as the model stays.
+    """
+    own = getattr(acqf, "on_host", None)
+    if own is None:
+        return bound_on_host(acqf, num_points)
+    found: Callable[..., tuple[ndarray, ndarray]] | None = own(num_points)
+    return found
 
 
 @dataclass(frozen=True)
@@ -198,10 +215,9 @@ class PointwiseEvaluator:
     def _on_host(self, width: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
         r"""The acquisition's own form for NumPy, decided by the first points of a block."""
         key = "on host", id(self)
-        prepare = getattr(self._acqf, "on_host", None) if self._own_gradient else None
-        if prepare is None or self.discrete is not None or self.box.dtype != torch.float64:
+        if self.discrete is not None or self.box.dtype != torch.float64:
             return None
-        found: Any = once(key, self, lambda: prepare(width))
+        found: Any = once(key, self, lambda: form_on_host(self._acqf, width))
         return found
 
     def _evaluated_on_host(

@@ -106,21 +106,22 @@ class Bounds:
             points, other precisions than float64, or another device.
         """
         cache, transforms = self._current(), self._scalings
-        if cache is None or len(self.beliefs) == 1 or transforms is None:
+        if cache is None or transforms is None:
             return None
         correlations = cache.factor.shape[:-1].numel() * num_points
         if correlations > MOST_CORRELATIONS or cache.on_host is None:
             return None
-        offsets, units = np.zeros((2, *cache.centre.shape))
+        shape = cache.factor.shape[:-2] if len(transforms) == 1 else cache.factor.shape[1:-2]
+        offsets, units = np.zeros((2, len(transforms), *shape, 1, cache.centre.shape[-1]))
         units += 1.0
         for place, each in enumerate(transforms):
             if each is not None:
                 offsets[place] = each.offset.numpy()
                 units[place] = each.coefficient.numpy()
-        width = torch.stack([each.expand(*cache.factor.shape[1:-2], 1) for each in widths])
+        width = torch.stack([each.expand(*shape, 1) for each in widths]).numpy()
         centre = cache.centre.numpy() * units + offsets
         floor = settings.min_variance.value(torch.float64)
-        return cache.on_host.at_inputs(centre, units, width.numpy(), floor)
+        return cache.on_host.at_inputs(centre, units, width, floor)
 
     @property
     def _scalings(self) -> list[Any] | None:

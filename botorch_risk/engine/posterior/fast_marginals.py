@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
-from botorch.acquisition import AnalyticAcquisitionFunction
+from botorch.acquisition import AnalyticAcquisitionFunction, UpperConfidenceBound
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import BotorchWarning
@@ -18,6 +18,7 @@ from botorch.models.model import Model, ModelList
 from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
 from linear_operator.operators import DiagLinearOperator
+from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.engine.posterior.belief import Belief
@@ -199,6 +200,36 @@ def with_fast_marginals(acqf: Acquisition) -> Acquisition:
     copied = copy.copy(acqf)
     copied._modules = {**acqf._modules, "model": FastMarginals(model)}
     return copied
+
+
+def bound_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
+    r"""BoTorch's `UpperConfidenceBound` on a view as a function of a few points in NumPy.
+
+    Args:
+        acqf: An acquisition function.
+        num_points: The largest number of points of each entry of the model's batch.
+
+    Returns:
+        From points `batch_shape x m x d` to values and gradients; None for another function, for a
+        lower bound, and where PyTorch is the faster one.
+    """
+    model = acqf._modules.get("model") if type(acqf) is UpperConfidenceBound else None
+    if not isinstance(model, FastMarginals) or not acqf.maximize:
+        return None
+    transform = acqf.posterior_transform
+    if type(model.model) in (ModelList, ModelListGP) or not Belief.serves(model.model):
+        return None
+    belief = model._predictors[0] if transform is None else Belief(model.model, transform)
+    width = acqf.beta.sqrt()
+    evaluate = belief.bounds().on_host(num_points, [width.unsqueeze(-1) if width.dim() else width])
+    if evaluate is None:
+        return None
+
+    def value_and_gradient(X: ndarray) -> tuple[ndarray, ndarray]:
+        (value,), (gradient,) = evaluate(X)
+        return value, gradient
+
+    return value_and_gradient
 
 
 def _parts(model: Any) -> list[Model]:

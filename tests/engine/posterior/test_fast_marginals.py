@@ -30,13 +30,14 @@ from botorch.exceptions.warnings import BotorchWarning
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.model import Model
+from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
 from botorch_risk.engine import FastMarginals, fit_exact_gp, optimize_acqf_replicates
-from botorch_risk.engine.posterior.fast_marginals import with_fast_marginals
+from botorch_risk.engine.posterior.fast_marginals import bound_on_host, with_fast_marginals
 from tests.engine.posterior.examples import KERNELS, SHAPES, log_outcomes, make_model
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -312,3 +313,34 @@ def test_writing_in_place_is_seen_and_writing_through_data_is_not() -> None:
     with torch.no_grad():
         model.train_targets += 1.0
     assert (view.posterior(at).mean - before).abs().max() > 1.0
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+@pytest.mark.parametrize("is_minimised", [False, True])
+def test_the_bound_of_botorch_has_a_form_in_numpy(
+    batch: tuple[int, ...], is_minimised: bool
+) -> None:
+    X = 2 * torch.rand(*batch, 9, 2, dtype=torch.double)
+    transform = Normalize(2, batch_shape=torch.Size(batch))
+    model = SingleTaskGP(X, X.sin().sum(-1, keepdim=True), input_transform=transform)
+    weights = ScalarizedPosteriorTransform(torch.tensor([-1.0]).double()) if is_minimised else None
+    acqf = UpperConfidenceBound(FastMarginals(model), beta=2.0, posterior_transform=weights)
+    points = 2 * torch.rand(*batch, 5, 2, dtype=torch.double)
+    inputs = points.clone().requires_grad_()
+    expected = acqf(inputs.movedim(-2, 0).unsqueeze(-2)).movedim(0, -1)
+    (gradient,) = torch.autograd.grad(expected.sum(), inputs)
+    on_host = bound_on_host(acqf, 5)
+    assert on_host is not None
+    found = [torch.as_tensor(each) for each in on_host(points.numpy())]
+    torch.testing.assert_close(found[0], expected.detach(), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(found[1], gradient, rtol=1e-9, atol=1e-9)
+
+
+def test_other_functions_of_botorch_have_no_form_in_numpy() -> None:
+    X = torch.rand(9, 2, dtype=torch.double)
+    model = SingleTaskGP(X, X.sum(-1, keepdim=True).sin())
+    view = FastMarginals(model)
+    assert bound_on_host(UpperConfidenceBound(model, beta=2.0), 5) is None
+    assert bound_on_host(UpperConfidenceBound(view, beta=2.0, maximize=False), 5) is None
+    assert bound_on_host(LogExpectedImprovement(view, best_f=0.0), 5) is None
+    assert bound_on_host(UpperConfidenceBound(view, beta=2.0), 10**5) is None
