@@ -92,8 +92,9 @@ class ComparedRisks:
 
         `B x m x P`, of readings `B x m x d`.
         """
-        at = self.process.at(readings)
-        return self.sums.covariance(at) / self._deviation(at.variance, readings).unsqueeze(-1)
+        covariance, variance = self.sums.moments_at(readings)
+        slopes: Tensor = covariance / self._deviation(variance, readings).unsqueeze(-1)
+        return slopes
 
     def slopes_over_w(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Slopes of the readings at each value of W, `B x m x n_w x P`, and the weights of W."""

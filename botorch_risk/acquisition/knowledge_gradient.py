@@ -55,7 +55,7 @@ class LogRiskKnowledgeGradient(RiskLookahead):
     def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:
         return (scores + weights.to(scores).log()).logsumexp(dim=-1)
 
-    def _best_of(self, slopes: Tensor, supported: Tensor) -> tuple[Tensor, Tensor]:
+    def _index_of_best(self, slopes: Tensor, supported: Tensor) -> Tensor:
         r"""Use the line that gains most over the current best.
 
         It is a lower bound of the gain and needs no search along all lines.
@@ -70,8 +70,7 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         widest = widest.clamp_min(torch.finfo(widest.dtype).tiny)
         gains = log_standard_improvement(-behind / widest) + widest.log()
         line = gains.masked_fill(behind == 0, -torch.inf).argmax(dim=-1, keepdim=True)
-        index = w.gather(-1, line).unsqueeze(-1).expand(*w.shape[:-1], 1, w.shape[-1])
-        return self._score(slopes.gather(-2, index).squeeze(-2)), index[..., 0, 0]
+        return w.gather(-1, line).squeeze(-1)
 
 
 def decisions_to_compare(

@@ -141,7 +141,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
             return self._over_w(self._average, X)
         if torch.is_grad_enabled() and X.requires_grad:
             return self._at(self.best_value(X))
-        return self._over_w(lambda *slopes: self._best(*slopes)[0], X)
+        return self._over_w(self._best, X)
 
     def best_value(self, X: Tensor) -> Tensor:
         r"""The reading to make at each decision, with the w of the best score.
@@ -155,14 +155,19 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         X = as_points(X, self.model)
         self.check_points(X)
         with torch.no_grad():
-            best = self._over_w(lambda *slopes: self._best(*slopes)[1], X)
+            best = self._over_w(self._best_index, X.detach())
         return inputs_at(self.environment.expand(X)[0], best)
 
     def _average(self, slopes: Tensor, weights: Tensor) -> Tensor:
         return self._average_score(self._score(slopes), weights)
 
-    def _best(self, slopes: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        return self._best_of(slopes, (weights > 0).expand(slopes.shape[:-1]))
+    def _best(self, slopes: Tensor, weights: Tensor) -> Tensor:
+        index = self._best_index(slopes, weights)[..., None, None]
+        index = index.expand(*index.shape[:-1], slopes.shape[-1])
+        return self._score(slopes.gather(-2, index).squeeze(-2))
+
+    def _best_index(self, slopes: Tensor, weights: Tensor) -> Tensor:
+        return self._index_of_best(slopes, (weights > 0).expand(slopes.shape[:-1]))
 
     def _at(self, readings: Tensor) -> Tensor:
         r"""Scores of readings (x, w), `batch_shape x m`, from `batch_shape x m x d`."""
@@ -187,7 +192,6 @@ class RiskLookahead(PointwiseAcquisitionFunction):
     def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:
         r"""The score averaged over W, `B x m`, of scores `B x m x n_w` and weights."""
 
-    def _best_of(self, slopes: Tensor, supported: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The score at the best w and its index, `B x m` each, from slopes `B x m x n_w x P`."""
-        score, index = self._score(slopes).masked_fill(~supported, -torch.inf).max(dim=-1)
-        return score, index
+    def _index_of_best(self, slopes: Tensor, supported: Tensor) -> Tensor:
+        r"""The index of the best w, `B x m`, from slopes `B x m x n_w x P`."""
+        return self._score(slopes).masked_fill(~supported, -torch.inf).argmax(dim=-1)

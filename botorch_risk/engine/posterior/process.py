@@ -129,6 +129,11 @@ class PriorProcess:
         _, factor = shared or self._units(self.model.transform_inputs(self._of_model(X)))
         return self._rows(factor, X)
 
+    @property
+    def has_shared_units(self) -> bool:
+        r"""Whether the scale and, of a stationary kernel, the variance are those of every point."""
+        return self._shared_units() is not None
+
     def _shared_units(self) -> tuple[Tensor, Tensor] | None:
         r"""The offset and factor of all points, if they are known to be the same."""
         units, constant = self.cache.units, self.cache.constant

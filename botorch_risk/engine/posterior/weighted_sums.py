@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from botorch_risk.engine.posterior.stationary_moments import pull_back
 from botorch_risk.matrices import squared_differences
 
 if TYPE_CHECKING:
@@ -62,6 +65,37 @@ class WeightedSums:
         prior = torch.einsum("bmpw,bpw->bmp", prior, self.weights)
         return prior - at.whitened.mT @ self.explained
 
+    def moments_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Posterior covariances with the sums and variances at points `B x m x d`.
+
+        Args:
+            X: The points, in which the results are once differentiable.
+
+        Returns:
+            `B x m x P` covariances and `B x m` variances.
+        """
+        prior = self.process.prior
+        grad = X.requires_grad and torch.is_grad_enabled()
+        if not grad or prior.cache.kernel is None or not prior.has_shared_units:
+            at = self.process.at(X)
+            return self.covariance(at), at.variance
+        points = prior.points(X)
+        covariance, variance = _MomentsAt.apply(
+            points.inputs.expand(*points.scale.shape, -1), points.scale, points.variance, self
+        )
+        return covariance, variance
+
+    @cached_property
+    def inputs(self) -> Tensor:
+        r"""The data, then the points of all groups, as the kernel sees them; `B x (t + P p) x d`."""
+        inputs = self.points.prior.inputs.expand(*self.points.prior.scale.shape, -1)
+        return torch.cat([self.process.inputs, inputs], dim=-2)
+
+    @cached_property
+    def scaled_weights(self) -> Tensor:
+        r"""The weight of each correlation with a point of a group, `B x P x p`."""
+        return self.weights * self.points.prior.scale.unflatten(-1, self.weights.shape[-2:])
+
     def variance(self) -> Tensor:
         r"""The posterior variance of each sum, `B x P`."""
         covariance = self.process.covariance_within(self.points, self.weights.shape[-1])
@@ -99,3 +133,45 @@ class WeightedSums:
             along = scaled @ of_w.mul(-rate).exp_() @ scaled.mT
             total.addcmul_(of_x.mul(-rate).exp_(), along, value=weight)
         return (total + total.mT) / 2
+
+
+class _MomentsAt(torch.autograd.Function):
+    r"""`WeightedSums.moments_at` in one node: scale and prior variance are those of every point.
+
+    With `k` the correlations of a point z with the data and the groups, `F` the factor of the data
+    and `q` the scaled weights:
+
+        covariance_p = scale (q_p' k_p) - (scale F k)' explained_p
+        variance = prior - |scale F k|^2
+
+    The gradient of any function of them is one pull-back along all correlations.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, Z: Tensor, scale: Tensor, prior: Tensor, sums: WeightedSums
+    ) -> tuple[Tensor, Tensor]:
+        kernel: Any = sums.process.prior.cache.kernel
+        profile, slope = kernel.correlation_and_slope(kernel.squared_distance(Z, sums.inputs))
+        of_data, of_groups = profile.tensor_split([sums.process.inputs.shape[-2]], dim=-1)
+        scale = scale.unsqueeze(-1)
+        whitened = (of_data @ sums.process.factor.mT).mul_(scale)  # B x m x t
+        groups = of_groups.unflatten(-1, sums.weights.shape[-2:])
+        covariance = torch.einsum("bmpw,bpw->bmp", groups, sums.scaled_weights).mul_(scale)
+        covariance = covariance.sub_(whitened @ sums.explained)
+        variance = (prior - whitened.square().sum(dim=-1)).clamp_min_(0.0)
+        ctx.save_for_backward(Z, scale, slope, whitened, variance)
+        ctx.sums = sums
+        return covariance, variance
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_covariance: Tensor, of_variance: Tensor) -> tuple[Any, ...]:
+        Z, scale, slope, whitened, variance = ctx.saved_tensors
+        sums: WeightedSums = ctx.sums
+        of_variance = of_variance.masked_fill(variance <= 0, 0.0).unsqueeze(-1)  # was clamped
+        of_covariance = of_covariance * scale
+        data = torch.addcmul(of_covariance @ sums.explained.mT, of_variance * scale, whitened, value=2)
+        groups = of_covariance.unsqueeze(-1) * sums.scaled_weights.unsqueeze(-3)
+        pull = torch.cat([-data @ sums.process.factor, groups.flatten(-2)], dim=-1).mul_(slope)
+        return pull_back(pull, Z, sums.inputs), None, None, None
