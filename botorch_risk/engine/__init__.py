@@ -17,7 +17,7 @@ Moments, `X: batch_shape x m x d`, in the units of the outcome:
     Process, of B = batch_shape.numel() entries
         .at(X: B x m x d) -> Points     .covariance(a, b)     .covariance_within(points, p)
         .weighted_sums(points, weights) -> sums of the outcome, with .covariance(at), .variance()
-        .noise_of_a_reading(X)     .extended(point, outcome, precision_root) -> Process
+        .noise_of_a_reading(X)     .extended(points, outcomes, whitening) -> Process
     DomainPosterior(model, domain, dense=True, ...)    of a finite domain, .observe(index, y, noise)
         .reductions(candidates, inverse, targets) -> what samples explain, B x m x K
     FastMarginals(model)                               a view for BoTorch's acquisition functions

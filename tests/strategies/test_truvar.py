@@ -98,13 +98,15 @@ def test_protocol_and_shapes(build: Any) -> None:
 
 
 @of_levels_and_costs
-def test_state_continues_bit_for_bit(build: Any) -> None:
+def test_state_continues(build: Any) -> None:
+    r"""A posterior that is built again adds all samples in one block, which differs by rounding."""
     strategy, resumed = build(SEEDS), build(SEEDS)
     play(strategy, 4)
     resumed.load_state_dict(json.loads(json.dumps(strategy.state_dict())))
     for left, right in zip(play(strategy, 3, 4), play(resumed, 3, 4), strict=True):
         assert torch.equal(left.nan_to_num(), right.nan_to_num())
-    assert torch.equal(strategy.belief.posterior.mean, resumed.belief.posterior.mean)
+    means = (each.belief.posterior.mean for each in (strategy, resumed))
+    torch.testing.assert_close(*means, rtol=0, atol=1e-10)
     assert torch.equal(strategy.state["cost"], resumed.state["cost"])
 
 

@@ -19,14 +19,15 @@ _ROUND_OFF = 1e4
 
 
 class DenseCovariance:
-    r"""A covariance matrix `B x |D| x |D|` that is updated by one rank at a time.
+    r"""A covariance matrix `B x |D| x |D|` that observations are subtracted from.
 
-    Every update subtracts, so rounding errors accumulate. Each update therefore compares its column
-    with the one from the factor, and the matrix is recomputed if they differ by more than `1e4`
-    rounding units of the prior variance.
+    Every update subtracts, so rounding errors accumulate. Each update therefore compares its
+    columns with those from the factor, and the matrix is recomputed if they differ by more than
+    `1e4` rounding units of the prior variance.
 
-    Memory traffic dominates the cost of an update. A row is updated when it is first read: if a
-    caller reads the rows in order, they are in the cache and the matrix is streamed once.
+    Memory traffic dominates the cost of a single observation. A row is then updated when it is
+    first read: if a caller reads the rows in order, they are in the cache and the matrix is
+    streamed once.
     """
 
     def __init__(self, process: Process, domain: Process.Points) -> None:
@@ -54,25 +55,28 @@ class DenseCovariance:
         return twin
 
     def subtract(
-        self, process: Process, domain: Process.Points, column: Tensor, root: Tensor, index: Tensor
+        self, process: Process, domain: Process.Points, cross: Tensor, rows: Tensor, index: Tensor
     ) -> None:
-        r"""Condition on one observation.
+        r"""Condition on `b` observations.
 
         Args:
-            process: The posterior before it.
-            domain: The domain before it.
-            column: `B x |D|` covariances with the point observed.
-            root: `B` inverse standard deviations of the outcome.
-            index: `B` rows of the point, -1 off the domain.
+            process: The posterior before them.
+            domain: The domain before them.
+            cross: `B x b x |D|` covariances with the points observed.
+            rows: The same after whitening: `rows' rows` is what the observations explain.
+            index: `B x b` rows of the points, -1 off the domain.
         """
         matrix = self.matrix
-        batch = torch.arange(len(matrix), device=index.device)
-        error = (matrix[batch, index.clamp_min(0)] - column).abs().amax(dim=-1)
-        unit = torch.finfo(column.dtype).eps * domain.prior.variance.amax(dim=-1)
+        batch = torch.arange(len(matrix), device=index.device).unsqueeze(-1)
+        error = (matrix[batch, index.clamp_min(0)] - cross).abs().amax(dim=-1)
+        unit = torch.finfo(cross.dtype).eps * domain.prior.variance.amax(dim=-1, keepdim=True)
         # A point off the domain has no row to compare with.
         if bool((error.where(index >= 0, 0.0) > _ROUND_OFF * unit).any()):
             self._rebase(process, domain)
-        self._row = column * root.unsqueeze(-1)
+        if rows.shape[-2] > 1:
+            self._matrix.baddbmm_(rows.mT, rows, alpha=-1.0)
+            return
+        self._row = rows.squeeze(-2)
         self._current = [0] * len(matrix)
 
     def _rebase(self, process: Process, domain: Process.Points) -> None:

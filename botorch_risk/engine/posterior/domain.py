@@ -1,19 +1,20 @@
-r"""The joint posterior of a GP over a finite domain, updated one observation at a time."""
+r"""The joint posterior of a GP over a finite domain, updated by observations."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.arguments import check_flags
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine.posterior import domain_arguments as arguments
 from botorch_risk.engine.posterior.belief import Belief
 from botorch_risk.engine.posterior.cache import PosteriorCache
@@ -32,6 +33,8 @@ from botorch_risk.engine.posterior.reductions import (
 )
 from botorch_risk.points import checked_points
 
+# Entries of the rows of the domain that observations add at once.
+_NEW_ROWS = ChunkSize(cpu=2**22)
 # A variance below this many units of rounding of the prior variance is 0 up to rounding.
 _RESOLUTION = 64
 
@@ -50,9 +53,9 @@ class DomainPosterior:
     These are Eqs. (1), (2) and (20) of [Bogunovic2016truvar]_.
 
     An observation appends one row to `V`, as in a growing Cholesky factor: the result equals a
-    refit up to rounding. The dense covariance is updated by rank one and recomputed when rounding
-    has grown. `dense=False` holds no `|D| x |D|` matrix and computes rows from the factor on
-    demand: `t x |D|` numbers instead.
+    refit up to rounding. Several at once are one block of rows. The dense covariance is updated by
+    as many ranks and recomputed when rounding has grown. `dense=False` holds no `|D| x |D|` matrix
+    and computes rows from the factor on demand: `t x |D|` numbers instead.
 
     The model is the prior and its data; observations of this object are added to them. If the
     hyperparameters of the model change, everything is rebuilt and the observations are kept; if the
@@ -65,9 +68,13 @@ class DomainPosterior:
         domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
         dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
         posterior_transform: A scalarization of the single output (BoTorch's sign).
-        max_bytes: The maximum memory that the dense covariance may use.
+        max_bytes: The maximum memory that the dense covariance may use. A copy, as of a greedy
+            choice of a batch, needs as much again.
         observed: A boolean mask of the rows of the model's data that are samples,
             `batch_shape x n`; all by default. Other rows do not enter `num_samples` and the range.
+
+    Warns:
+        UserInputWarning: If the dense covariance uses more than a quarter of `max_bytes`.
 
     Raises:
         BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
@@ -115,7 +122,7 @@ class DomainPosterior:
             arguments.guard_memory(self._B, self.domain, max_bytes)
         self.units = arguments.Units.of(posterior_transform)
         self._predictor = Belief(model, posterior_transform)
-        self._observations: list[Observation] = []
+        self._observations: list[Observations] = []
         self._build()
 
     @property
@@ -233,7 +240,7 @@ class DomainPosterior:
         rows = arguments.checked_index(index, self._B, self.domain)
         domain = self.domain.expand(self._B, *self.domain.shape[-2:])
         X = domain[torch.arange(self._B, device=rows.device), rows].unsqueeze(-2)
-        self._record(X, *self.units.apply(y, noise, self.domain), rows)
+        self._record(X, *self.units.apply(y, noise, self.domain), rows.unsqueeze(-1))
 
     def observe_at(
         self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
@@ -251,6 +258,31 @@ class DomainPosterior:
         """
         point = arguments.checked_point(X, self.batch_shape, self.domain)
         self._record(point, *self.units.apply(y, noise, self.domain))
+
+    def observe_all(
+        self, X: Tensor, y: Tensor, noise: Tensor | None = None, index: Tensor | None = None
+    ) -> None:
+        r"""Condition on several outcomes at once, as `observe_at` does on one after another.
+
+        Args:
+            X: The points, `batch_shape x b x d`.
+            y: `batch_shape x b` outcomes, NaN where missing, in the units of the data.
+            noise: As many noise variances >= 0, squared units of `y`; the inferred ones if `None`.
+            index: As many rows of the points in the domain, -1 off it; all off it by default.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit.
+            InputDataError, ValueError: As for `observe_at`.
+        """
+        points = arguments.checked_points_of_each(X, self.batch_shape, self.domain)
+        shape = (*self.batch_shape, points.shape[-2])
+        for name, each in (("y", y), ("noise", noise), ("index", index)):
+            if each is not None and each.shape != shape:
+                raise BotorchTensorDimensionError(
+                    f"Expected `{name}` for each of the points, {shape}. Got {tuple(each.shape)}."
+                )
+        index = None if index is None else index.reshape(self._B, -1)
+        self._record(points, *self.units.apply(y, noise, self.domain), index)
 
     def hallucinate(
         self, X: Tensor, noise: Tensor, index: Tensor | None = None, within: Tensor | None = None
@@ -270,7 +302,7 @@ class DomainPosterior:
         y = self.at(point).mean.detach().reshape(self._B)
         if within is not None:
             y = y.where(within.reshape(self._B), torch.nan)
-        self._record(point, y, noise, None if index is None else index.reshape(self._B))
+        self._record(point, y, noise, None if index is None else index.reshape(self._B, 1))
 
     def copy(self) -> DomainPosterior:
         twin = copy.copy(self)
@@ -288,15 +320,16 @@ class DomainPosterior:
         noise = process.prior.inferred_noise(X) if noise is None else noise
         if noise is None:
             raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
-        variance = arguments.per_replicate("noise", noise, self._B, self.domain)
+        shape = self._B, X.shape[-2]
+        variance = arguments.of_each("noise", noise, shape, self.domain)
         arguments.check_noise(variance, self.prior_variance)
         outcome = process.at(X).mean if y is None else y
-        outcome = arguments.per_replicate("y", outcome, self._B, self.domain)
+        outcome = arguments.of_each("y", outcome, shape, self.domain)
         if outcome.isinf().any():
             raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
         if index is None:  # off the domain
-            index = torch.full((self._B,), -1, device=self.domain.device)
-        self._observations.append(Observation(X, outcome, variance, index))
+            index = torch.full(shape, -1, device=self.domain.device)
+        self._observations.append(Observations(X, outcome, variance, index))
         self._state.condition(self._observations[-1])
 
     def _build(self) -> None:
@@ -304,8 +337,9 @@ class DomainPosterior:
         prior = PriorProcess(self.model, self._predictor, PosteriorCache.build(self.model))
         observed = self._observed.reshape(self._B, -1)
         self._state = ConditionedDomain.of(prior, self.domain, observed, self.dense)
-        for observation in self._observations:
-            self._state.condition(observation)
+        if self._observations:
+            self._observations = [Observations.joined(self._observations)]
+            self._state.condition(self._observations[0])
 
     def _current(self) -> ConditionedDomain:
         if not self._state.process.prior.cache.state.is_current():
@@ -324,20 +358,28 @@ class DomainPosterior:
         return self._state
 
 
-class Observation(NamedTuple):
-    r"""One outcome of each of `B` replicates.
+class Observations(NamedTuple):
+    r"""The outcomes of `B` replicates at `b` points each.
 
     Attributes:
-        X: `B x 1 x d` points in the units of the model's inputs.
-        y: `B` outcomes, NaN if missing.
-        noise: `B` noise variances.
-        row: `B` rows of the points in the domain, -1 off the domain.
+        X: `B x b x d` points in the units of the model's inputs.
+        y: `B x b` outcomes, NaN if missing.
+        noise: `B x b` noise variances.
+        row: `B x b` rows of the points in the domain, -1 off the domain.
     """
 
     X: Tensor
     y: Tensor
     noise: Tensor
     row: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Observations]) -> Observations:
+        return cls(*(torch.cat(each, dim=1) for each in zip(*parts, strict=True)))
+
+    def split(self, size: int) -> list[Observations]:
+        parts = zip(*(each.split(size, dim=1) for each in self), strict=True)
+        return [Observations(*part) for part in parts]
 
 
 @dataclass
@@ -390,27 +432,57 @@ class ConditionedDomain:
         return MadeBlocks(self.process, first, second)
 
     @torch.no_grad()
-    def condition(self, observation: Observation) -> None:
-        r"""Add one observation by extending the Cholesky factor by a row."""
-        X, y, noise, row = observation
-        point = self.process.at(X)
-        variance = point.variance.squeeze(-1) + noise  # B
-        # An outcome whose variance is rounding was known already: dividing by it adds only noise.
-        known = y.isfinite() & (variance > self.rounding)
-        root = variance.rsqrt().where(known, 0.0)
-        column = self.process.covariance(point, self.points).squeeze(-2)  # B x |D|
-        new_row = column * root.unsqueeze(-1)
+    def condition(self, observations: Observations) -> None:
+        r"""Add observations by rows of the Cholesky factor, as many at once as memory allows."""
+        B, size = self.points.mean.shape
+        for block in observations.split(_NEW_ROWS.rows(self.points.mean.device, B * size)):
+            points = self.process.at(block.X)
+            whitening = self._whitening(points, block)
+            if whitening is not None:
+                self._extend(points, block, whitening)
+            else:
+                for one in block.split(1):
+                    self.condition(one)
+        # Without NaN.
+        self.low = torch.fmin(self.low, observations.y.nan_to_num(nan=torch.inf).amin(dim=-1))
+        self.high = torch.fmax(self.high, observations.y.nan_to_num(nan=-torch.inf).amax(dim=-1))
+
+    def _whitening(self, points: Process.Points, block: Observations) -> Tensor | None:
+        r"""The inverse Cholesky factor of the outcomes' covariance, `B x b x b`.
+
+        Zero in the rows and columns of outcomes that say nothing. An outcome whose variance is
+        rounding was known already: dividing by it adds only noise. Which ones these are follows
+        from the outcomes before them, so the result is None if there are any, except for a single
+        outcome.
+        """
+        variance, seen = points.variance + block.noise, block.y.isfinite()
+        rounding = self.rounding.unsqueeze(-1)
+        if variance.shape[-1] == 1:
+            return variance.rsqrt().where(seen & (variance > rounding), 0.0).unsqueeze(-1)
+        both = seen.unsqueeze(-1) & seen.unsqueeze(-2)
+        covariance = self.process.covariance(points, points).where(both, 0.0)
+        covariance.diagonal(dim1=-2, dim2=-1).copy_(variance.where(seen, 1.0))
+        root, info = torch.linalg.cholesky_ex(covariance)
+        left = root.diagonal(dim1=-2, dim2=-1).square()
+        if bool(info.any() | ((left <= rounding) & seen).any()):
+            return None
+        identity = torch.diag_embed(torch.ones_like(variance))
+        return torch.linalg.solve_triangular(root, identity, upper=False).where(both, 0.0)
+
+    def _extend(self, points: Process.Points, block: Observations, whitening: Tensor) -> None:
+        cross = self.process.covariance(points, self.points)  # B x b x |D|
+        rows = whitening @ cross
         if self.covariance is not None:
-            self.covariance.subtract(self.process, self.points, column, root, row)
-        self.process = self.process.extended(point, y, root)
+            self.covariance.subtract(self.process, self.points, cross, rows, block.row)
+        self.process = self.process.extended(points, block.y, whitening)
+        residuals = self.process.residuals[:, -rows.shape[-2] :, None]
         self.points = self.points._replace(
-            whitened=torch.cat([self.points.whitened, new_row.unsqueeze(-2)], dim=-2),
-            mean=self.points.mean + new_row * self.process.residuals[..., -1:],
+            whitened=torch.cat([self.points.whitened, rows], dim=-2),
+            mean=self.points.mean + (rows * residuals).sum(dim=-2),
             # At a point observed without noise the difference is rounding of either sign.
-            variance=(self.points.variance - new_row.square()).clamp_min(0.0),
+            variance=(self.points.variance - rows.square().sum(dim=-2)).clamp_min(0.0),
         )
-        self.count = self.count + y.isfinite()
-        self.low, self.high = torch.fmin(self.low, y), torch.fmax(self.high, y)  # without NaN
+        self.count = self.count + block.y.isfinite().sum(dim=-1)
 
     def copy(self) -> ConditionedDomain:
         twin = copy.copy(self)

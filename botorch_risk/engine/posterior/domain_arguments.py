@@ -3,14 +3,16 @@ r"""Check the arguments of a posterior over a finite domain."""
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions.warnings import UserInputWarning
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_rows
 from botorch_risk.engine.posterior.belief import Belief
 from botorch_risk.points import as_points, check_points
 
@@ -98,6 +100,18 @@ def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
     return X.detach().to(domain).expand(*batch_shape, d).reshape(-1, 1, d)
 
 
+def checked_points_of_each(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
+    r"""Several points for each replicate, `B x b x d`, as `checked_point` has one."""
+    X, d = as_floating(X, "X"), domain.shape[-1]
+    if X.shape[:-2] != batch_shape or X.dim() < 2 or X.shape[-1] != d:
+        raise BotorchTensorDimensionError(
+            f"Expected points `X: batch_shape x b x {d}`. "
+            f"Got {tuple(X.shape)}, batch_shape={tuple(batch_shape)}."
+        )
+    check_rows("X", X, "d")
+    return X.detach().to(domain).reshape(batch_shape.numel(), -1, d)
+
+
 def checked_domain(domain: Tensor, model: Any) -> Tensor:
     r"""A copy of a domain's points in a floating-point dtype, without a graph."""
     domain = as_points(domain, model)
@@ -147,23 +161,28 @@ def check_noise(noise: Tensor, prior_variance: Tensor) -> None:
 
 
 def guard_memory(batch: int, domain: Tensor, max_bytes: int) -> None:
-    r"""Raise UnsupportedError if a dense covariance does not fit."""
+    r"""Raise UnsupportedError if a dense covariance does not fit; warn if it is a large part."""
     size, item = domain.shape[-2], domain.element_size()
     needed = batch * size * size * item
     check_counts(max_bytes=max_bytes)
+    message = (
+        f"Expected a dense covariance of at most {max_bytes:,} bytes. It needs "
+        f"{needed:,} bytes ({batch} x {size} x {size} x {item}). Pass `dense=False`, which "
+        f"makes rows on demand from {batch * size * item:,} bytes an observation."
+    )
     if needed > max_bytes:
-        raise UnsupportedError(
-            f"Expected a dense covariance of at most {max_bytes:,} bytes. It needs "
-            f"{needed:,} bytes ({batch} x {size} x {size} x {item}). Pass `dense=False`, which "
-            f"makes rows on demand from {batch * size * item:,} bytes an observation."
-        )
+        raise UnsupportedError(message)
+    if needed > max_bytes // 4:
+        warnings.warn(message, UserInputWarning, stacklevel=3)
 
 
-def per_replicate(name: str, value: float | Tensor, batch: int, like: Tensor) -> Tensor:
-    r"""A number, or one for each replicate, as `batch` numbers of the dtype of `like`."""
-    tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
-    if tensor.numel() not in (1, batch):
+def of_each(name: str, value: float | Tensor, shape: tuple[int, int], like: Tensor) -> Tensor:
+    r"""Numbers `B x b` in the dtype of `like`, from one for all or one for each."""
+    tensor, (batch, _) = torch.as_tensor(value, dtype=like.dtype, device=like.device), shape
+    if tensor.numel() == 1:
+        return tensor.detach().reshape(1, 1).expand(shape)
+    if tensor.numel() != math.prod(shape):
         raise BotorchTensorDimensionError(
             f"Expected one `{name}`, or one for each of {batch} replicates. Got {tensor.shape}."
         )
-    return tensor.detach().reshape(-1).expand(batch)
+    return tensor.detach().reshape(shape)

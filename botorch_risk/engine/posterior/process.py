@@ -279,27 +279,29 @@ class Process:
             return noise * self.prior.outcome_factor(X).square()
         return None
 
-    def extended(self, point: Process.Points, outcome: Tensor, precision_root: Tensor) -> Process:
-        r"""Condition on one more observation.
+    def extended(self, points: Process.Points, outcome: Tensor, whitening: Tensor) -> Process:
+        r"""Condition on further observations.
 
         Args:
-            point: The point under this process, `m = 1`.
-            outcome: `B` outcomes.
-            precision_root: `B` inverse standard deviations of the outcome; 0 where it is missing.
+            points: The `b` points under this process.
+            outcome: `B x b` outcomes.
+            whitening: `B x b x b`, the inverse Cholesky factor of the outcomes' covariance; rows
+                and columns of zeros where an outcome is missing.
         """
-        root = precision_root.unsqueeze(-1)
-        # The next row of a Cholesky factor is the point minus what the rows before it explain, over
-        # its standard deviation. A root of 0 appends a row of zeros, which explains nothing: all
-        # replicates keep one shape where some have no outcome.
-        row = torch.cat([-point.whitened.mT @ self.factor, point.prior.scale.unsqueeze(-1)], dim=-1)
-        wider = torch.cat([self.factor, torch.zeros_like(self.factor[..., :1])], dim=-1)
-        surprise = (outcome.unsqueeze(-1) - point.mean).where(root > 0, 0.0)
-        inputs = point.prior.inputs.expand(self.inputs.shape[0], 1, -1)
+        # The next rows of a Cholesky factor are the points minus what the rows before them explain,
+        # whitened. Zeros append rows of zeros, which explain nothing: all replicates keep one shape
+        # where some have no outcome.
+        explained = whitening @ points.whitened.mT @ self.factor
+        own = whitening * points.prior.scale.unsqueeze(-2)
+        wider = torch.nn.functional.pad(self.factor, (0, own.shape[-1]))
+        counted = whitening.diagonal(dim1=-2, dim2=-1) > 0
+        surprise = (outcome - points.mean).where(counted, 0.0).unsqueeze(-1)
+        inputs = points.prior.inputs.expand(*points.prior.scale.shape, -1)
         return replace(
             self,
             inputs=torch.cat([self.inputs, inputs], dim=-2),
-            factor=torch.cat([wider, row * root.unsqueeze(-1)], dim=-2),
-            residuals=torch.cat([self.residuals, surprise * root], dim=-1),
+            factor=torch.cat([wider, torch.cat([-explained, own], dim=-1)], dim=-2),
+            residuals=torch.cat([self.residuals, (whitening @ surprise).squeeze(-1)], dim=-1),
         )
 
 

@@ -87,7 +87,7 @@ class WeightedSums:
 
     @cached_property
     def inputs(self) -> Tensor:
-        r"""The data, then the points of all groups, as the kernel sees them; `B x (t + P p) x d`."""
+        r"""The data, then the points of all groups, in the kernel's space, `B x (t + P p) x d`."""
         inputs = self.points.prior.inputs.expand(*self.points.prior.scale.shape, -1)
         return torch.cat([self.process.inputs, inputs], dim=-2)
 
@@ -171,7 +171,9 @@ class _MomentsAt(torch.autograd.Function):
         sums: WeightedSums = ctx.sums
         of_variance = of_variance.masked_fill(variance <= 0, 0.0).unsqueeze(-1)  # was clamped
         of_covariance = of_covariance * scale
-        data = torch.addcmul(of_covariance @ sums.explained.mT, of_variance * scale, whitened, value=2)
+        data = torch.addcmul(
+            of_covariance @ sums.explained.mT, of_variance * scale, whitened, value=2
+        )
         groups = of_covariance.unsqueeze(-1) * sums.scaled_weights.unsqueeze(-3)
         pull = torch.cat([-data @ sums.process.factor, groups.flatten(-2)], dim=-1).mul_(slope)
         return pull_back(pull, Z, sums.inputs), None, None, None

@@ -7,10 +7,13 @@ import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions.warnings import UserInputWarning
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine import DomainPosterior
+from botorch_risk.engine.posterior import domain as domain_module
 from tests.engine.posterior.domains import CASES, KERNELS, build, dense, domain, truth
 
 
@@ -204,6 +207,55 @@ def test_replicates_noise_and_gaps_equal_the_loop(dense: bool) -> None:
         torch.testing.assert_close(part[0], expected[1:, :2])
 
 
+@dense
+@pytest.mark.parametrize("noise", [None, 1e-2], ids=["inferred", "fixed"])
+def test_a_block_of_outcomes_equals_the_loop(
+    dense: bool, noise: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r"""With gaps, points off the domain, and points that come twice; in one block or several."""
+    D, shape = domain(), torch.Size([2])
+    X = torch.stack([D[:3], D[5:8]])
+    kernel = RBFKernel(batch_shape=shape)
+    options = {} if noise is None else {"train_Yvar": torch.full_like(X[..., :1], noise)}
+    model = SingleTaskGP(X, truth(X), covar_module=kernel, outcome_transform=None, **options)
+    index = torch.tensor([[4, -1, 7, 4, 12, 3], [9, 9, -1, 30, 0, 5]])
+    points = D[index].where(index.unsqueeze(-1) >= 0, torch.tensor([0.3, 0.4]).double())
+    y = truth(points).squeeze(-1)
+    y[0, 2] = y[1, 2] = y[1, 4] = torch.nan
+    variance = None if noise is None else torch.rand(2, 6, dtype=torch.double) * noise
+    loop, block, blocks = (DomainPosterior(model, D, dense=dense) for _ in range(3))
+    for i in range(6):
+        loop.observe_at(points[:, i], y[:, i], None if variance is None else variance[:, i])
+    block.observe_all(points, y, variance, index)
+    monkeypatch.setattr(domain_module, "_NEW_ROWS", ChunkSize(cpu=2 * 2 * 40, gpu=2 * 2 * 40))
+    blocks.observe_all(points, y, variance)
+    for each in (block, blocks):
+        for name in ("mean", "variance", "covariance"):
+            found, expected = getattr(each, name), getattr(loop, name)
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+        assert torch.equal(each.num_samples, loop.num_samples)
+        for found, expected in zip(each.outcome_range, loop.outcome_range, strict=True):
+            assert torch.equal(found, expected)
+    for each in (loop, block):
+        each.observe(11, torch.tensor([1.0, 2.0]), 1e-2)
+    torch.testing.assert_close(block.covariance, loop.covariance, rtol=0, atol=1e-10)
+    model.covar_module.lengthscale = 0.2  # builds the posterior again, in one block
+    torch.testing.assert_close(block.mean, loop.mean, rtol=0, atol=1e-10)
+    torch.testing.assert_close(block.covariance, loop.covariance, rtol=0, atol=1e-10)
+
+
+def test_a_block_that_needs_gaps_is_taken_apart() -> None:
+    r"""Without noise a second look says nothing: its variance is rounding."""
+    D = domain()
+    loop, block = (DomainPosterior(build(D[:2], truth(D[:2]), 1e-4), D) for _ in "12")
+    index = torch.tensor([7, 7, 9, 7, 9])
+    for i in index:
+        loop.observe(i, truth(D[i]), 0.0)
+    block.observe_all(D[index], truth(D[index]).squeeze(-1), torch.zeros(5).double(), index)
+    torch.testing.assert_close(block.mean, loop.mean, rtol=0, atol=1e-10)
+    torch.testing.assert_close(block.covariance, loop.covariance, rtol=0, atol=1e-10)
+
+
 def test_without_noise_a_second_look_changes_nothing() -> None:
     D = domain()
     posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-4), D)
@@ -221,6 +273,9 @@ def test_memory_guard_names_the_bytes_and_the_way_out() -> None:
     with pytest.raises(UnsupportedError, match=r"12,800 bytes \(1 x 40 x 40 x 8\).*`dense=False`"):
         DomainPosterior(model, D, max_bytes=12_000)
     assert DomainPosterior(model, D, max_bytes=12_000, dense=False).variance.shape == (40,)
+    with pytest.warns(UserInputWarning, match=r"needs 12,800 bytes .*`dense=False`"):
+        DomainPosterior(model, D, max_bytes=50_000)
+    DomainPosterior(model, D, max_bytes=52_000)
 
 
 def test_bad_input() -> None:
@@ -268,6 +323,16 @@ def test_bad_input() -> None:
             posterior.observe(1, 1.0, noise)
     with pytest.raises(ValueError, match="noise of the model is fixed"):
         posterior.observe(1, 1.0)
+    y = torch.zeros(3).double()
+    for wrong in (D[:3, :1], D[:3].expand(1, 3, 2)):
+        with pytest.raises(BotorchTensorDimensionError, match=r"`X: batch_shape x b x 2`"):
+            posterior.observe_all(wrong, y, y)
+    with pytest.raises(BotorchTensorDimensionError, match=r"`noise` for each of the points, \(3"):
+        posterior.observe_all(D[:3], y, y[:2])
+    with pytest.raises(InputDataError, match=r"finite `X`. Got \[nan, nan\] at \(1,\)"):
+        posterior.observe_all(D[:3] / torch.tensor([[1.0], [torch.nan], [1.0]]), y, y)
+    with pytest.raises(ValueError, match="noise of the model is fixed"):
+        posterior.observe_all(D[:3], y)
     assert torch.equal(posterior.mean, mean)
 
 
