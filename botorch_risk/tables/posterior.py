@@ -99,13 +99,18 @@ class TablePosterior:
             whitened=torch.cat([self.whitened, row.unsqueeze(1)], dim=1),
         )
 
-    def covariance_over_contexts(self) -> Tensor:
-        r"""The covariance over W of each condition, `R x n_x x n_w x n_w`."""
-        prior: Tensor = sum(  # type: ignore[assignment]
-            a.diagonal(dim1=-2, dim2=-1)[..., None, None] * b.unsqueeze(1) for a, b in self.terms
-        )
+    def covariance_over_contexts(self, conditions: Tensor | None = None) -> Tensor:
+        r"""The covariance over W of conditions `R x p`, `R x p x n_w x n_w`; of all by default."""
         V = self.whitened.movedim(1, -1)  # R x n_x x n_w x n
-        return prior - V @ V.mT
+        variances = torch.stack([a.diagonal(dim1=-2, dim2=-1) for a, _ in self.terms], dim=-1)
+        if conditions is not None:
+            each = torch.arange(len(conditions), device=conditions.device).unsqueeze(-1)
+            V, variances = V[each, conditions], variances[each, conditions]
+        of_contexts = torch.stack([b.flatten(1) for _, b in self.terms], dim=1)
+        prior = (variances @ of_contexts).unflatten(-1, (V.shape[-2],) * 2)
+        V = V.flatten(0, 1)
+        prior.flatten(0, 1).baddbmm_(V, V.mT, alpha=-1.0)
+        return prior
 
     def combined(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Variances and whitened rows of `sum_w weights(x, w) f(x, w)`.
@@ -127,7 +132,7 @@ class TablePosterior:
         r"""The move of combined values per standard deviation of a reading.
 
         Args:
-            weights: `R x n_x x n_w`, of the combined values.
+            weights: `R x p x n_w`, of the combined values.
             conditions: `R x p`, the conditions of the pairs.
             candidates: `R x c` conditions, each read with every context.
 
@@ -135,13 +140,14 @@ class TablePosterior:
             `R x p x c x n_w`.
         """
         each = torch.arange(len(conditions), device=conditions.device).unsqueeze(-1)
-        chosen = weights[each, conditions]  # R x p x n_w
-        white = torch.einsum("rpnw,rpw->rpn", self.whitened.movedim(1, 2)[each, conditions], chosen)
+        white = torch.einsum(
+            "rpnw,rpw->rpn", self.whitened.movedim(1, 2)[each, conditions], weights
+        )
         V = self.whitened.movedim(1, -1)[each, candidates]  # R x c x n_w x n
         explained = (white @ V.flatten(1, 2).mT).unflatten(-1, V.shape[1:3])
         prior = sum(
             a[each.unsqueeze(-1), conditions.unsqueeze(-1), candidates.unsqueeze(-2)].unsqueeze(-1)
-            * (chosen @ b).unsqueeze(-2)
+            * (weights @ b).unsqueeze(-2)
             for a, b in self.terms
         )
         deviation = (self.variance[each, candidates] + self.noise[:, None, None]).sqrt()
@@ -218,13 +224,15 @@ class _Known(NamedTuple):
         square = spread.square()
         terms = _terms(readings, hyperparameters, square)
         x, w = (each.expand(num_rows, -1) for each in readings.rows)
-        prior, among, with_all = torch.zeros(()), torch.zeros(()), torch.zeros(())
+        prior, among, parts = torch.zeros(()), torch.zeros(()), []
         for of_x, of_w in terms:
             rows_x, rows_w = _rows(of_x, x), _rows(of_w, w)
             prior = prior + of_x[:, 0, 0] * of_w[:, 0, 0]
             among = among + _columns(rows_x, x) * _columns(rows_w, w)
-            some_x = rows_x if conditions is None else rows_x[..., conditions]
-            with_all = with_all + some_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
+            parts.append((rows_x if conditions is None else rows_x[..., conditions], rows_w))
+        # One product over the terms: each of their sums would be as large as the result.
+        of_conditions, of_contexts = (torch.stack(each, dim=-1) for each in zip(*parts, strict=True))
+        with_all = of_conditions @ of_contexts.mT  # R x n x m x n_w
         noise = readings.noise_share * hyperparameters.own * square + _JITTER * prior
         noises = noise.unsqueeze(-1) / readings.counts
         factor = torch.linalg.cholesky(among + noises.diag_embed())

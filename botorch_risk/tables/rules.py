@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import torch
@@ -34,6 +34,8 @@ _WIDTH = 2.0
 _NUM_COMPARED = 48
 # What the readings of the earlier pairs of a plate may show.
 _NUM_FANTASIES = 8
+# Entries of the covariances over the contexts.
+_COVARIANCES = ChunkSize(cpu=2**19)
 # Entries of the values of lines.
 _LINES = ChunkSize(cpu=2**20)
 
@@ -61,14 +63,29 @@ class TableBelief:
 
     @cached_property
     def risk(self) -> ExpectedRisk:
-        r"""The expected risks `R x n_x`, and the weights of Stein's identity `R x n_x x n_w`."""
+        r"""`risk_at` all conditions, `R x n_x`."""
+        mean = self.posterior.mean
+        return self.risk_at(torch.arange(mean.shape[1], device=mean.device).expand(len(mean), -1))
+
+    def risk_at(self, conditions: Tensor) -> ExpectedRisk:
+        r"""The expected risks of conditions `R x p`, and the weights of Stein's identity.
+
+        The covariances over the contexts are made in blocks of conditions.
+        """
+        mean = self.posterior.mean
+        size = _COVARIANCES.rows(mean.device, len(mean) * mean.shape[-1] ** 2)
+        parts = [self._risk_of_block(part) for part in conditions.split(size, dim=-1)]
+        return ExpectedRisk(*(torch.cat(each, dim=1) for each in zip(*parts, strict=True)))
+
+    def _risk_of_block(self, conditions: Tensor) -> ExpectedRisk:
         posterior = self.posterior
+        each = torch.arange(len(conditions), device=conditions.device).unsqueeze(-1)
         return expected_risk(
             self.risk_measure,
-            posterior.mean,
-            posterior.variance,
+            posterior.mean[each, conditions],
+            posterior.variance[each, conditions],
             self.weights,
-            posterior.covariance_over_contexts,
+            partial(posterior.covariance_over_contexts, conditions),
             self.num_samples,
         )
 
@@ -174,7 +191,7 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
     risk, posterior = belief.risk, belief.posterior
     compared, read = belief.promising(), belief.promising(belief.has_free)
     rows = torch.arange(len(compared), device=compared.device).unsqueeze(-1)
-    moves = posterior.moves(risk.gradient, compared, read)  # R x p x c x n_w
+    moves = posterior.moves(risk.gradient[rows, compared], compared, read)  # R x p x c x n_w
     shape = moves.shape[2:]
     moves = moves.flatten(2).mT  # R x (c n_w) x p
     values = risk.value[rows, compared].unsqueeze(1)  # R x F x p
@@ -225,7 +242,7 @@ def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tenso
     r"""At the largest bound, the context whose reading most reduces the variance of the risk."""
     x = largest_bound(belief, generators)
     one = x.unsqueeze(-1)
-    moves = belief.posterior.moves(belief.risk.gradient, one, one)[:, 0, 0]
+    moves = belief.posterior.moves(belief.risk_at(one).gradient, one, one)[:, 0, 0]
     return _with_best_context(belief, x, moves.square(), generators)
 
 

@@ -132,7 +132,7 @@ def test_stein_slopes_are_what_readings_do_to_the_expected_risk(measure: RiskMea
     r"""The slopes are the derivative of a Monte-Carlo risk in the outcome of a reading."""
     known = replace(belief(measure), num_samples=20_000)
     one = torch.tensor([[2]])
-    slopes = known.posterior.moves(known.risk.gradient, one, one)[0, 0, 0]
+    slopes = known.posterior.moves(known.risk_at(one).gradient, one, one)[0, 0, 0]
     step = 1e-2
     for w in range(N_W):
         pair, values = torch.tensor([2 * N_W + w]), []
