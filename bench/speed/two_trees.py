@@ -63,13 +63,13 @@ def play() -> None:
 
 
 class Player:
-    r"""A process that plays the code of one checkout."""
+    r"""A process that plays the code of one checkout, by a program of this one."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, program: Path = Path(__file__).resolve()) -> None:
         path = os.pathsep.join([str(tree), str(tree / "bench")])
         threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve()), "--play"],
+            [sys.executable, str(program), "--play"],
             cwd=tree,
             env=os.environ | threads,
             stdin=subprocess.PIPE,

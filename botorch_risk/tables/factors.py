@@ -41,6 +41,11 @@ class Factors:
     def __len__(self) -> int:
         return len(self.names)
 
+    def of_rows(self, rows: Tensor) -> Factors:
+        r"""Some of the rows, with the distances that they have in the table."""
+        names = tuple(self.names[row] for row in rows.tolist())
+        return Factors(names, self.distances[:, rows][..., rows], self.features[rows])
+
     def to(self, device: torch.device) -> Factors:
         r"""The same rows on another device."""
         if self.distances.device == device:

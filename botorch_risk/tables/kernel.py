@@ -124,6 +124,14 @@ class TableReadings:
             scatter=scatter.unsqueeze(0),
         )
 
+    def of_conditions(self, conditions: Tensor) -> tuple[TableReadings, Tensor]:
+        r"""The table of some conditions and of all that were read, and where they are in it."""
+        x, w = self.rows
+        kept, place = torch.cat([conditions, x.flatten()]).unique(return_inverse=True)
+        at, read = place.split([len(conditions), x.numel()])
+        pairs = read.reshape(x.shape) * len(self.contexts) + w
+        return replace(self, conditions=self.conditions.of_rows(kept), pairs=pairs), at
+
     @property
     def num_rates(self) -> int:
         return len(self.conditions.distances) + len(self.contexts.distances)

@@ -165,30 +165,40 @@ def joint_samples(
 
     By Matheron's rule, from samples of the prior of the conditions and of those that were read:
 
-        mean + f - k (K + noise)^-1 (f(readings) + noise)
+        mean +- (f - k (K + noise)^-1 (f(readings) + noise))
+
+    Two with opposite signs have the mean of the process as their mean.
 
     Args:
         readings: The readings of one replicate.
         hyperparameters: Those of one row.
         conditions: `m` of them.
-        num_samples: Their number.
+        num_samples: Their number, even.
         generator: Draws.
     """
     known = _Known.of(readings, hyperparameters, conditions)
     (x,), (w,) = readings.rows
     some, place = torch.cat([conditions, x]).unique(return_inverse=True)
+    of_one, of_other, of_both, own = (
+        (of_x[0, some][:, some], of_w[0]) for of_x, of_w in known.terms
+    )
+    half, n_x, n_w = num_samples // 2, len(some), len(of_both[1])
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.double).to(known.V)
+        # Single precision takes a quarter of the time, and a sample needs no more digits.
+        return torch.randn(half, *shape, generator=generator, dtype=torch.float).to(known.V)
 
-    f = torch.zeros((), dtype=known.V.dtype, device=known.V.device)
-    for (of_x,), (of_w,) in known.terms:
-        roots = [_root(each) for each in (of_x[some][:, some], of_w)]
-        f = f + roots[0] @ normal(num_samples, len(some), len(of_w)) @ roots[1].mT
+    f = (normal(n_x) @ _root(of_one[0]).mT).unsqueeze(-1)
+    f = f + (normal(n_w) @ _root(of_other[1]).mT).unsqueeze(-2)
+    f = torch.baddbmm(
+        f, _root(of_both[0]).expand(half, -1, -1), normal(n_x, n_w) @ _root(of_both[1]).mT
+    )
+    f.addcmul_(normal(n_x, n_w), own[0][0, 0].sqrt())
     at, read = place.split([len(conditions), len(x)])
-    seen = f[:, read, w] + normal(num_samples, len(x)) * known.noises[0].sqrt()
-    moved = torch.linalg.solve_triangular(known.factor[0], seen.mT, upper=False).mT @ known.V[0]
-    samples: Tensor = f[:, at].flatten(1) + known.mean - moved
+    seen = f[:, read, w] + normal(len(x)) * known.noises[0].sqrt()
+    moved = seen @ known.factor[0].mT @ known.V[0]
+    deviation = f[:, at].flatten(1) - moved
+    samples: Tensor = torch.cat([known.mean + deviation, known.mean - deviation])
     return samples.unflatten(-1, known.shape).movedim(0, 1)
 
 
@@ -207,7 +217,7 @@ class _Known(NamedTuple):
     prior: Tensor
     noise: Tensor
     noises: Tensor  # of each outcome
-    factor: Tensor
+    factor: Tensor  # of the readings, inverse
     mean: Tensor
     V: Tensor
     shape: torch.Size
@@ -235,12 +245,14 @@ class _Known(NamedTuple):
         with_all = of_conditions @ of_contexts.mT  # R x n x m x n_w
         noise = readings.noise_share * hyperparameters.own * square + _JITTER * prior
         noises = noise.unsqueeze(-1) / readings.counts
-        factor = torch.linalg.cholesky(among + noises.diag_embed())
+        root = torch.linalg.cholesky(among + noises.diag_embed())
+        # The inverse factor whitens all pairs by one product, four times as fast as a solve.
+        factor = torch.linalg.solve_triangular(
+            root, torch.diag_embed(torch.ones_like(noises)), upper=False
+        )
         Y = readings.Y.expand(num_rows, -1) - centre.unsqueeze(-1)
-        ones = torch.ones_like(Y)
-        sides = torch.cat([torch.stack([Y, ones], dim=-1), with_all.flatten(-2)], dim=-1)
-        white = torch.linalg.solve_triangular(factor, sides, upper=False)
-        y, one, V = white[..., 0], white[..., 1], white[..., 2:]
+        y, one = (factor @ Y.unsqueeze(-1)).squeeze(-1), factor.sum(dim=-1)
+        V = factor @ with_all.flatten(-2)
         constant = (one * y).sum(dim=-1) / one.square().sum(dim=-1)
         z = y - constant.unsqueeze(-1) * one
         mean = (centre + constant).unsqueeze(-1) + (z.unsqueeze(-2) @ V).squeeze(-2)

@@ -61,6 +61,7 @@ def report_risks(
         level: The probability of an interval.
     """
     parts = []
+    readings, conditions = readings.of_conditions(conditions)  # of others nothing is needed
     for theta in _draws(readings, fitted, generator):
         own = TableHyperparameters.of(theta[None])
         outcomes = joint_samples(readings, own, conditions, _NUM_SAMPLES, generator)
