@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-HERE = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).resolve()
+HERE = PROGRAM.parents[2]
 
 
 def play() -> None:
@@ -65,7 +66,7 @@ def play() -> None:
 class Player:
     r"""A process that plays the code of one checkout, by a program of this one."""
 
-    def __init__(self, tree: Path, program: Path = Path(__file__).resolve()) -> None:
+    def __init__(self, tree: Path, program: Path = PROGRAM) -> None:
         path = os.pathsep.join([str(tree), str(tree / "bench")])
         threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
         self.process = subprocess.Popen(

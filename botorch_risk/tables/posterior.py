@@ -241,7 +241,9 @@ class _Known(NamedTuple):
             among = among + _columns(rows_x, x) * _columns(rows_w, w)
             parts.append((rows_x if conditions is None else rows_x[..., conditions], rows_w))
         # One product over the terms: each of their sums would be as large as the result.
-        of_conditions, of_contexts = (torch.stack(each, dim=-1) for each in zip(*parts, strict=True))
+        of_conditions, of_contexts = (
+            torch.stack(each, dim=-1) for each in zip(*parts, strict=True)
+        )
         with_all = of_conditions @ of_contexts.mT  # R x n x m x n_w
         noise = readings.noise_share * hyperparameters.own * square + _JITTER * prior
         noises = noise.unsqueeze(-1) / readings.counts

@@ -36,9 +36,7 @@ def test_moments(noise_share: float) -> None:
     close(posterior.combined(weights)[0][0], combined.diagonal(), 1e-8)
     deviation = np.sqrt(covariance.diagonal().clip(0) + noise)
     moves = np.einsum("xw,xwj->xj", weights[0], square.reshape(N_X, N_W, -1)) / deviation
-    found = posterior.moves(
-        weights[:, [0, 4]], torch.tensor([[0, 4]]), torch.tensor([[2, 3, 1]])
-    )
+    found = posterior.moves(weights[:, [0, 4]], torch.tensor([[0, 4]]), torch.tensor([[2, 3, 1]]))
     close(found[0], moves.reshape(N_X, N_X, N_W)[[0, 4]][:, [2, 3, 1]], 1e-7)
     close(posterior.row_of(torch.tensor([6]))[0].flatten(), covariance[6] / deviation[6], 1e-7)
 
@@ -100,3 +98,17 @@ def test_joint_samples_have_the_moments_of_the_process(noise_share: float) -> No
     assert (np.abs(found.mean(axis=0) - mean[pairs]) < 5 * deviation / np.sqrt(number)).all()
     error = np.abs(np.cov(found.T) - expected) / np.outer(deviation, deviation)
     assert error.max() < 5 * np.sqrt(2 / number)
+    half = samples[:, : number // 2] + samples[:, number // 2 :]  # of opposite signs
+    close((half / 2).amax(dim=1), mean.reshape(N_X, N_W)[some], 1e-9)
+    close((half / 2).amin(dim=1), mean.reshape(N_X, N_W)[some], 1e-9)
+
+
+def test_other_conditions_say_nothing_that_readings_do_not() -> None:
+    data, theta = examples.readings(), examples.hyperparameters()
+    some = torch.tensor([3, 1])
+    part, at = data.of_conditions(some)
+    assert len(part.conditions) <= len(CONDITIONS)
+    whole, kept = (TablePosterior.of(data, theta, some), TablePosterior.of(part, theta, at))
+    assert [part.conditions.names[i] for i in at] == [CONDITIONS.names[i] for i in some]
+    for name in ("mean", "variance", "noise"):
+        torch.testing.assert_close(getattr(kept, name), getattr(whole, name))

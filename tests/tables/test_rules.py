@@ -8,6 +8,8 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
+from botorch_risk.acquisition.expected_risk import expected_risk
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -28,6 +30,7 @@ from botorch_risk.tables import (
     fit_table,
     rule_for,
 )
+from botorch_risk.tables import rules as rules_module
 from botorch_risk.tables.kernel import TableHyperparameters
 from botorch_risk.tables.rules import _largest
 from tests.tables import examples
@@ -256,3 +259,48 @@ def test_equal_conditions_are_chosen_at_random(rule: str) -> None:
     counts = torch.bincount(chosen.flatten() // N_W, minlength=12)[2:]
     assert counts.sum() == len(seeds)
     assert (counts >= 5).all()  # of 20 expected: below 5 with a probability of 1e-4 each
+
+
+class WithoutClosedForm(RiskMeasure):
+    r"""A measure whose expectation is sampled, and which counts the conditions it is called for."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        self.rows += values.shape[:-2].numel()
+        return ConditionalValueAtRisk(0.3)._evaluate(values, weights)
+
+
+def test_the_risk_is_sampled_where_it_is_needed_alone() -> None:
+    r"""The context of one condition needs the covariance of that condition, not of all."""
+    measure = WithoutClosedForm()
+    known = belief(measure)
+    measure.rows = 0
+    TABLE_RULES["risk_variance"](known, generators(1))
+    # Bounds have no samples: one row for all conditions.
+    assert measure.rows == 1 + 2
+
+
+@pytest.mark.parametrize(
+    "measure", [ConditionalValueAtRisk(0.3), MeanVariance(0.3), ShareAbove(5.2)]
+)
+def test_risks_in_blocks_are_those_of_all(
+    measure: RiskMeasure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = belief(measure, 2)
+    some = torch.tensor([[3, 0, 2], [1, 1, 4]])
+    for size in (2**19, 2 * N_W**2 * 2):
+        monkeypatch.setattr(rules_module, "_COVARIANCES", ChunkSize(cpu=size, gpu=size))
+        found, every = known.risk_at(some), replace(known).risk
+        torch.testing.assert_close(found.value, every.value.gather(-1, some))
+        for row, conditions in enumerate(some):
+            torch.testing.assert_close(found.gradient[row], every.gradient[row, conditions])
+        expected = expected_risk(
+            measure,
+            known.posterior.mean,
+            known.posterior.variance,
+            known.weights,
+            known.posterior.covariance_over_contexts,
+        )
+        torch.testing.assert_close(every.value, expected.value)
