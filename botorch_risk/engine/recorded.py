@@ -20,6 +20,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.engine.progress import advance
 from botorch_risk.steady import memory, sent
 
 # Entries of its largest tensors from which the kernels take longer than the calls: what is recorded
@@ -243,7 +244,10 @@ class SelectedRows:
         else:
             self._last = values.copy()
         blocks = sent(self._last, self._like.device).to(self._like).split(self._size)
-        found = [part(block) for part, block in zip(self._parts, blocks, strict=True)]
+        found = []
+        for part, block in zip(self._parts, blocks, strict=True):
+            found.append(part(block))
+            advance()  # or a fit of thousands of rows would say nothing
         joined = found[0] if len(found) == 1 else torch.cat(found)
         results: ndarray = joined.cpu().double().numpy()
         return results[among]

@@ -13,6 +13,7 @@ from torch import Size, Tensor
 
 from botorch_risk.engine.fit.results import FitResult, FitStatus, Optimum
 from botorch_risk.engine.fit.starts import ROUGHER, Starts, has_moved, is_due, warm_starts
+from botorch_risk.engine.progress import advance, enter, reporting
 from botorch_risk.engine.projected_bfgs import minimize_rows
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.engine.recorded import Portable
@@ -117,8 +118,19 @@ class FitObjective(ABC):
 
         `starts` makes the starts for the masked replicates. Replicates without competing
         explanations (`compete`, a mask `R`) use them more rarely. `revise` may add minima of a cold
-        fit.
+        fit. A fit that takes long says where it is (`progress`).
         """
+        with reporting(f"Fit of {len(self.num_observed):,} models"):
+            return self._maximized(starts, previous, options, compete, revise)
+
+    def _maximized(
+        self,
+        starts: Callable[[ndarray], Starts],
+        previous: Optimum | None,
+        options: Mapping[str, Any],
+        compete: bool | ndarray,
+        revise: Callable[[Minima, ndarray], tuple[Minima, ndarray]] | None,
+    ) -> FitResult:
         if previous is None:
             begun = starts(np.ones(len(self.num_observed), dtype=bool))
             minima, rows = self.minimize(begun, options), begun.rows
@@ -151,8 +163,15 @@ class FitObjective(ABC):
             starts = starts.filled(_rows_of_a_shape(number))
         rows = starts.rows
         portable = self.portable(rows)
+
+        def loss(theta: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
+            enter(f"{len(index):,} of {number:,} starts go on")
+            found = self(theta, rows[index])
+            advance(len(index))
+            return found
+
         minima = minimize_rows(
-            portable or (lambda theta, index: self(theta, rows[index])),
+            portable or loss,
             starts.theta,
             *self.bounds(rows),
             relative_tolerance=1e-11,

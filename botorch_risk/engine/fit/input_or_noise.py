@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.engine.fit.starts import Starts
+from botorch_risk.engine.progress import advance, enter
 from botorch_risk.engine.projected_bfgs.minima import Minima
 from botorch_risk.steady import steady
 
@@ -68,8 +69,10 @@ class Ends:
         """
         r, s, p = starts.shape
         rows = np.arange(s)[:, None] * self.count + replicates
+        enter("variation along an input is tried for noise, and the reverse")
         with steady():
             values = self.objective.values(starts.swapaxes(0, 1).reshape(s * r, p), rows.ravel())
+        advance(s * r)
         values = np.nan_to_num(values.reshape(s, r), nan=np.inf)
         best = self.best[replicates]
         self.minima.num_evaluations[best] += s

@@ -30,6 +30,7 @@ from botorch_risk.engine.fit.marginal_likelihood import (
 )
 from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
 from botorch_risk.engine.fit.priors import AnalyticDensity, log_density, normal_precision
+from botorch_risk.engine.progress import advance
 from botorch_risk.engine.recorded import Portable, Recorded, SelectedRows, are_recorded
 from botorch_risk.seeding import even_normals
 from botorch_risk.steady import sent, steady
@@ -181,6 +182,7 @@ class MarginalLikelihoodObjective(FitObjective):
             best = None if data.best_constant is None else data.best_constant.of
             named = self.form.named(row, data.fixed_noise)
             pairs += value_of_large(data.X, data.targets.both, *named, self.parts.nu, best)
+            advance()
         joint = torch.cat(pairs).view(-1, 2).double().cpu().numpy()
         value, _ = self._with_priors(values, rows, joint)
         found: ndarray = -value / self.num_observed[replicates]

@@ -17,10 +17,14 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from linear_operator.utils.errors import NanError
 from torch import Tensor
 
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine.posterior.bound_on_host import BoundOnHost
 from botorch_risk.engine.posterior.kernels import StackedKernel, StationaryKernel, squared_norms
 from botorch_risk.points import put_in_mode
 from botorch_risk.steady import is_known, remember
+
+# Entries of the covariances of several models that are factorised at a time, 128 MB on a CPU.
+_COVARIANCES = ChunkSize(cpu=2**24, gpu=2**27)
 
 
 @dataclass(frozen=True)
@@ -194,19 +198,23 @@ class PosteriorCache:
         centre = X.mean(dim=-2, keepdim=True)
         kernel = StationaryKernel.of(model.covar_module)
         if kernel is None:
-            covariance, scale = model.covar_module(X).to_dense(), X.new_ones(())
+            scale, whole = X.new_ones(()), model.covar_module(X).to_dense()
+            covariances = [whole.flatten(0, -3) if whole.dim() > 2 else whole.unsqueeze(0)]
         else:
-            X = (X - centre) / kernel.lengthscale
-            scale = kernel.outputscale
-            covariance = scale * kernel.correlation(kernel.squared_distance(X, X))
-            # The distance of a point to itself is rounding, not 0: its variance is exact.
-            prior = scale.squeeze(-1).expand(covariance.shape[:-1])
-            covariance.diagonal(dim1=-2, dim2=-1).copy_(prior)
-        covariance.diagonal(dim1=-2, dim2=-1).add_(model.likelihood.noise)
-        # The inverse factor costs one solve here, and makes each prediction a plain product.
-        identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
-        root, is_trained = _factored(covariance, model)
-        factor = torch.linalg.solve_triangular(root, identity, upper=False)
+            X, scale = (X - centre) / kernel.lengthscale, kernel.outputscale
+            X = X.expand(*torch.broadcast_shapes(X.shape[:-2], scale.shape[:-2]), *X.shape[-2:])
+            covariances = _correlations_in_blocks(X, kernel)
+        noise = model.likelihood.noise.expand(X.shape[:-1]).reshape(-1, X.shape[-2])
+        factors, is_trained, begin = noise.new_empty(*noise.shape, X.shape[-2]), False, 0
+        for covariance in covariances:
+            rows = slice(begin, begin := begin + len(covariance))
+            covariance.diagonal(dim1=-2, dim2=-1).add_(noise[rows])
+            root, is_trained = _factored(covariance, model)
+            # The inverse costs one solve here, and makes each prediction a plain product.
+            identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
+            torch.linalg.solve_triangular(root, identity, upper=False, out=factors[rows])
+            del covariance, root  # before the next block is made
+        factor = factors.reshape(*X.shape[:-1], X.shape[-2])
         # Two products with the factor, not one with its square, which would square its condition.
         residual = (model.train_targets - model.mean_module(model.train_inputs[0])).unsqueeze(-1)
         weights = factor.mT @ (factor @ residual)  # batch_shape x n x 1
@@ -218,7 +226,7 @@ class PosteriorCache:
             centre=centre,
             train_inputs=X,
             norms=squared_norms(X),
-            factor=factor * scale.sqrt(),
+            factor=factor.mul_(scale.sqrt()),
             weights=(scale * weights).mT,
             constant=constant,
             units=None
@@ -276,6 +284,20 @@ def transform_again(model: Any) -> None:
     inputs = transform.preprocess_transform(original)
     if inputs.shape == model.train_inputs[0].shape and not inputs.equal(model.train_inputs[0]):
         model.set_train_data(inputs, strict=False)
+
+
+def _correlations_in_blocks(X: Tensor, kernel: StationaryKernel) -> Iterator[Tensor]:
+    r"""The covariances of scaled inputs `batch_shape x n x d`, a part of the batch at a time."""
+    n = X.shape[-2]
+    scale = kernel.outputscale.expand(*X.shape[:-2], 1, 1).reshape(-1, 1, 1)
+    size = _COVARIANCES.rows(X.device, n**2)
+    for inputs, own in zip(
+        X.reshape(-1, *X.shape[-2:]).split(size), scale.split(size), strict=True
+    ):
+        covariance = kernel.correlation(kernel.squared_distance(inputs, inputs)).mul_(own)
+        # The distance of a point to itself is rounding, not 0: its variance is exact.
+        covariance.diagonal(dim1=-2, dim2=-1).copy_(own.squeeze(-1).expand(-1, n))
+        yield covariance
 
 
 def _factored(covariance: Tensor, model: Any) -> tuple[Tensor, bool]:
