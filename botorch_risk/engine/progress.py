@@ -6,10 +6,10 @@ The logger is `botorch_risk`, the level INFO; a computation of less than ten sec
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from time import monotonic
 
 _LOGGER = logging.getLogger("botorch_risk")
 # Seconds between two messages, and before the first.
@@ -22,12 +22,12 @@ class _Progress:
 
     def __init__(self, task: str) -> None:
         self._task, self._stage, self._count = task, "", 0
-        self._begun = time.monotonic()
+        self._begun = monotonic()
         self._next = self._begun + _INTERVAL
 
     def advance(self, count: int) -> None:
         self._count += count
-        now = time.monotonic()
+        now = monotonic()
         if now >= self._next:
             self._next = now + _INTERVAL
             _LOGGER.info(
