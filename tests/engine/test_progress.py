@@ -1,7 +1,6 @@
 r"""What a long computation says."""
 
 import logging
-import re
 
 import pytest
 import torch
