@@ -93,3 +93,10 @@ def may_look(values: Tensor) -> bool:
     if torch.compiler.is_compiling():
         return False
     return values.device.type == "cpu" or _known.get() is None
+
+
+def are_on_host(*tensors: Tensor) -> bool:
+    r"""Whether NumPy can compute with tensors: in float64 on a CPU, and not for `torch.compile`."""
+    return not torch.compiler.is_compiling() and all(
+        each.device.type == "cpu" and each.dtype == torch.float64 for each in tensors
+    )

@@ -7,6 +7,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from botorch_risk.acquisition.expected_gain_on_host import log_gain_of_lines
+from botorch_risk.steady import are_on_host
+
 # Lines of all rows up to which comparing all pairs is faster.
 _MAX_PAIRED = 2**10
 
@@ -60,7 +63,13 @@ class _LogExpectedGain(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, s: Tensor) -> Tensor:
-        lower, upper = _by_pairs(a, s) if len(a) * a.shape[-1] <= _MAX_PAIRED else _by_walk(a, s)
+        few = len(a) * a.shape[-1] <= _MAX_PAIRED
+        if few and are_on_host(a, s):
+            found = log_gain_of_lines(a.detach().numpy(), s.detach().numpy())
+            gain, lower, upper = map(torch.from_numpy, found)
+            ctx.save_for_backward(lower, upper, gain)
+            return gain
+        lower, upper = _by_pairs(a, s) if few else _by_walk(a, s)
         on_envelope = lower < upper
         ordered, order = s.where(on_envelope, torch.inf).sort(dim=-1)
         step = ordered[:, 1:] - ordered[:, :-1]  # infinite or undefined after the last line

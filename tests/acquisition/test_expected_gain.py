@@ -3,11 +3,13 @@ r"""The expected gain of the largest of several lines."""
 import itertools
 import math
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from botorch_risk.acquisition import expected_gain
 from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standard_improvement
 
 
@@ -102,3 +104,22 @@ def test_lines_that_all_cross_in_one_point() -> None:
     slopes = torch.tensor([0.2, -1.0, 0.7, 0.0], dtype=torch.double)
     found = log_expected_gain(torch.zeros(4, dtype=torch.double), slopes).exp().item()
     assert math.isclose(found, 1.7 / math.sqrt(2 * math.pi))
+
+
+def test_in_numpy_it_is_what_it_is_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""Random lines, equal ones, ones that hide each other, and gains far below any number."""
+    generator = torch.Generator().manual_seed(5)
+    values, slopes = torch.randn(2, 40, 8, generator=generator, dtype=torch.double)
+    slopes[0] = 0.7
+    values[1, 3:], slopes[1, 3:] = values[1, 0], slopes[1, 0]
+    values[2, 1:] -= 200.0
+    values[3] = 0.0
+    found = []
+    for on_host in (True, False):
+        monkeypatch.setattr(expected_gain, "are_on_host", lambda *X, on_host=on_host: on_host)
+        inputs = values.clone().requires_grad_(), slopes.clone().requires_grad_()
+        gain = log_expected_gain(*inputs)
+        found.append((gain, *torch.autograd.grad(gain.sum(), inputs)))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    assert found[0][0][0] == -math.inf and -math.inf < found[0][0][2] < -1000

@@ -12,9 +12,14 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_risk.acquisition import LogRiskKnowledgeGradient, RiskUpperConfidenceBound
+from botorch_risk.acquisition import (
+    LogRiskKnowledgeGradient,
+    RiskUpperConfidenceBound,
+    compared_risks,
+)
 from botorch_risk.acquisition.expected_gain import log_expected_gain
 from botorch_risk.acquisition.knowledge_gradient import decisions_to_compare
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.gradients import condition
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance
@@ -90,6 +95,25 @@ def test_the_best_value_is_the_best_and_the_average_the_average(measure: Any, ke
         torch.testing.assert_close(chosen.log_gain(chosen.best_value(x)), chosen.evaluate(x))
         share = (chosen.evaluate(x) - gains[..., :3].amax(dim=-1)).exp()
     assert ((share <= 1 + 1e-6) & (share > 0.9)).all()  # w by the best line, the gain by all
+
+
+@pytest.mark.parametrize("kernel", [RBFKernel, MaternKernel])
+def test_its_gradient_in_blocks_is_that_of_log_gain_at_the_best_value(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = torch.rand(10, 2, dtype=torch.double)
+    model = SingleTaskGP(X, waves(X).unsqueeze(-1), covar_module=kernel(ard_num_dims=2))
+    acqf = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, w_is_chosen=True)
+    x = torch.rand(5, 1, 1, dtype=torch.double).requires_grad_()
+    w = acqf.best_value(x.detach())[..., 1:]
+    value = acqf.log_gain(torch.cat([x, w], dim=-1)).squeeze(-1)
+    expected = torch.autograd.grad(value.sum(), x)[0]
+    for size in (2**18, 1):
+        monkeypatch.setattr(compared_risks, "_CHUNK_VALUES", ChunkSize(cpu=size, gpu=size))
+        found = acqf(x)
+        torch.testing.assert_close(found, value, rtol=0, atol=1e-10)
+        gradient = torch.autograd.grad(found.sum(), x)[0]
+        torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-8)
 
 
 def test_a_pending_reading_is_worth_less_again() -> None:

@@ -72,10 +72,19 @@ class PriorProcess:
             inputs = self._batched(inputs) if inputs.dim() > 2 else inputs
             scale = factor
         else:
-            inputs = self._batched(inputs - self.cache.centre) / self._batched(kernel.lengthscale)
+            inputs = self._scaled(inputs, kernel)
             latent = torch.ones_like(mean)
             scale = factor * self._batched(kernel.outputscale).sqrt().flatten(-2)
         return PriorPoints(inputs, scale, offset + factor * mean, scale.square() * latent)
+
+    def scaled(self, X: Tensor) -> Tensor:
+        r"""Points in the space of a stationary kernel, `B x m x d`, without their moments."""
+        kernel: Any = self.cache.kernel
+        inputs = self._scaled(self.model.transform_inputs(self._of_model(X)), kernel)
+        return inputs.expand(self.num_replicates, *inputs.shape[-2:])
+
+    def _scaled(self, inputs: Tensor, kernel: StationaryKernel) -> Tensor:
+        return self._batched(inputs - self.cache.centre) / self._batched(kernel.lengthscale)
 
     def correlation(self, first: Tensor, second: Tensor) -> Tensor:
         r"""`B x m x n` covariances of the latent process, in units of the points' scales."""

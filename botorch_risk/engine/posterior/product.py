@@ -24,8 +24,9 @@ from botorch_risk.engine.posterior.pair_samples import PairSamples
 from botorch_risk.engine.posterior.product_factors import Outcome, ProductFactors
 from botorch_risk.engine.posterior.row_basis import row_basis
 from botorch_risk.engine.posterior.stationary_moments import chunk_size
+from botorch_risk.engine.posterior.sums_on_host import are_few, moments_over_w
 from botorch_risk.points import TBatch, joint_shape, keeps_apart, original_inputs, scales_columns
-from botorch_risk.steady import moved
+from botorch_risk.steady import are_on_host, moved
 
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.belief import Belief
@@ -196,6 +197,9 @@ class ProductMarginals:
         factors = self._current_factors_at(decisions)
         if factors is None:
             return None
+        grad = X.requires_grad and torch.is_grad_enabled()
+        if not grad and prior.has_shared_units and are_on_host(X) and are_few(decisions, factors):
+            return self._moments_on_host(sums, decisions, columns, factors)
         explained, covariance = (
             each.reshape(*X.shape[:2], *each.shape[len(batch_shape) + 1 :])
             for each in self._explained_with(decisions, columns, factors)
@@ -212,6 +216,24 @@ class ProductMarginals:
         of_w = self._of_sums(sums).mT.unsqueeze(-3)
         variance = at.variance.unsqueeze(-1) * (1 - explained).clamp_min(0.0)
         return of_x.unsqueeze(-2) * of_w - covariance, at.scale, variance
+
+    def _moments_on_host(
+        self, sums: WeightedSums, X: Tensor, columns: Tensor, factors: ProductFactors
+    ) -> tuple[Tensor, ...] | None:
+        of_sums, n_w, d_w = sums.points.prior, *self.points.shape[-2:]
+        inputs = of_sums.inputs.expand(*of_sums.scale.shape, -1)[:, ::n_w, :-d_w]
+        Z, batch = factors.scaled(X.detach()), X.shape[:-2]
+        covariance, explained = moments_over_w(
+            Z.numpy(),
+            factors,
+            columns.numpy(),
+            inputs.reshape(*batch, *inputs.shape[-2:]).numpy(),
+            self._of_sums(sums).reshape(*batch, -1, n_w).numpy(),
+        )
+        B, scale = len(of_sums.scale), of_sums.scale[:, :1].expand(-1, X.shape[-2])
+        share = torch.from_numpy(1 - explained).reshape(B, *explained.shape[-2:]).clamp_min_(0.0)
+        moved = torch.from_numpy(covariance).reshape(B, *covariance.shape[-3:])
+        return moved, scale, scale.square().unsqueeze(-1) * share
 
     def _of_sums(self, sums: WeightedSums) -> Tensor:
         r"""`B x P x n_w` covariances of the sums with each w at their own decision."""

@@ -12,7 +12,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.engine.posterior.stationary_moments import pull_back
+from botorch_risk.engine.posterior.sums_on_host import MOST_ENTRIES, moments_and_slope
 from botorch_risk.matrices import squared_differences
+from botorch_risk.steady import are_on_host
 
 if TYPE_CHECKING:
     from botorch_risk.engine.posterior.process import Process
@@ -79,10 +81,7 @@ class WeightedSums:
         if not grad or prior.cache.kernel is None or not prior.has_shared_units:
             at = self.process.at(X)
             return self.covariance(at), at.variance
-        points = prior.points(X)
-        covariance, variance = _MomentsAt.apply(
-            points.inputs.expand(*points.scale.shape, -1), points.scale, points.variance, self
-        )
+        covariance, variance = _MomentsAt.apply(prior.scaled(X), self)
         return covariance, variance
 
     @cached_property
@@ -136,7 +135,7 @@ class WeightedSums:
 
 
 class _MomentsAt(torch.autograd.Function):
-    r"""`WeightedSums.moments_at` in one node: scale and prior variance are those of every point.
+    r"""`WeightedSums.moments_at` in one node, if every point has one scale and prior variance.
 
     With `k` the correlations of a point z with the data and the groups, `F` the factor of the data
     and `q` the scaled weights:
@@ -148,20 +147,24 @@ class _MomentsAt(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, Z: Tensor, scale: Tensor, prior: Tensor, sums: WeightedSums
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, Z: Tensor, sums: WeightedSums) -> tuple[Tensor, Tensor]:
         kernel: Any = sums.process.prior.cache.kernel
+        scale = sums.points.prior.scale[:, :1].unsqueeze(-1)  # that of every point, B x 1 x 1
+        ctx.sums = sums
+        few = Z.shape[:-1].numel() * sums.inputs.shape[-2] <= MOST_ENTRIES and kernel.nu != 0.5
+        if few and are_on_host(Z):
+            found = moments_and_slope(Z.detach().numpy(), scale.numpy(), sums)
+            covariance, variance, slope, whitened = map(torch.from_numpy, found)
+            ctx.save_for_backward(Z, scale, slope, whitened, variance)
+            return covariance, variance
         profile, slope = kernel.correlation_and_slope(kernel.squared_distance(Z, sums.inputs))
         of_data, of_groups = profile.tensor_split([sums.process.inputs.shape[-2]], dim=-1)
-        scale = scale.unsqueeze(-1)
         whitened = (of_data @ sums.process.factor.mT).mul_(scale)  # B x m x t
         groups = of_groups.unflatten(-1, sums.weights.shape[-2:])
         covariance = torch.einsum("bmpw,bpw->bmp", groups, sums.scaled_weights).mul_(scale)
         covariance = covariance.sub_(whitened @ sums.explained)
-        variance = (prior - whitened.square().sum(dim=-1)).clamp_min_(0.0)
+        variance = (scale.square().squeeze(-1) - whitened.square().sum(dim=-1)).clamp_min_(0.0)
         ctx.save_for_backward(Z, scale, slope, whitened, variance)
-        ctx.sums = sums
         return covariance, variance
 
     @staticmethod
@@ -176,4 +179,4 @@ class _MomentsAt(torch.autograd.Function):
         )
         groups = of_covariance.unsqueeze(-1) * sums.scaled_weights.unsqueeze(-3)
         pull = torch.cat([-data @ sums.process.factor, groups.flatten(-2)], dim=-1).mul_(slope)
-        return pull_back(pull, Z, sums.inputs), None, None, None
+        return pull_back(pull, Z, sums.inputs), None
