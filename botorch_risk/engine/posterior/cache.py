@@ -2,7 +2,7 @@ r"""Cached factors of the training data, and the check that they are up to date.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -197,6 +197,7 @@ class PosteriorCache:
         (X,) = model.train_inputs
         centre = X.mean(dim=-2, keepdim=True)
         kernel = StationaryKernel.of(model.covar_module)
+        covariances: Iterable[Tensor]
         if kernel is None:
             scale, whole = X.new_ones(()), model.covar_module(X).to_dense()
             covariances = [whole.flatten(0, -3) if whole.dim() > 2 else whole.unsqueeze(0)]

@@ -10,8 +10,11 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
+from gpytorch.kernels import MaternKernel, ScaleKernel
 
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine import Belief
+from botorch_risk.engine.posterior import cache
 from botorch_risk.steady import steady
 from tests.engine.posterior.examples import assert_agrees, make_model
 
@@ -165,3 +168,26 @@ def test_hyperparameters_that_are_no_numbers_are_named() -> None:
         model.covar_module.raw_outputscale.fill_(torch.nan)
     with pytest.raises(InputDataError, match=r"covariance and noise are numbers\. Got NaN: .*64"):
         Belief(model)(torch.rand(3, 2, dtype=torch.double))
+
+
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)
+@pytest.mark.parametrize("fixed", [False, True], ids=["inferred", "fixed"])
+def test_factors_in_blocks_are_those_of_all(
+    batch: tuple[int, ...], fixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r"""The covariances of a few models at a time."""
+    X = torch.rand(*batch, 9, 2, dtype=torch.double)
+    noise = {"train_Yvar": 0.01 + X[..., :1]} if fixed else {}
+    kernel = ScaleKernel(MaternKernel(batch_shape=torch.Size(batch)), batch_shape=torch.Size(batch))
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), covar_module=kernel, **noise)
+    kernel.outputscale = 1 + torch.rand(batch, dtype=torch.double)
+    whole = cache.PosteriorCache.build(model)
+    monkeypatch.setattr(cache, "_COVARIANCES", ChunkSize(cpu=2 * 81, gpu=2 * 81))
+    blocks = cache.PosteriorCache.build(model)
+    torch.testing.assert_close(blocks.factor, whole.factor, rtol=1e-12, atol=1e-12)
+    covariance = model.covar_module(X).to_dense() + torch.diag_embed(
+        model.likelihood.noise.expand(*batch, 9)
+    )
+    root = blocks.factor / kernel.outputscale[..., None, None].sqrt()
+    identity = torch.eye(9, dtype=torch.double).expand_as(covariance)
+    torch.testing.assert_close(root @ covariance @ root.mT, identity, rtol=0, atol=1e-9)
