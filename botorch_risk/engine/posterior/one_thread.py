@@ -33,6 +33,8 @@ def inverse_factor(matrix: ndarray) -> ndarray | None:
         [[W, 0], [-V L_21 W, V]],   L_21 = A_21 W',   V V' = (A_22 - L_21 L_21')^-1
     """
     n = len(matrix)
+    if n == 0:
+        return matrix
     if n <= MOST_ROWS:
         factor, failed = lapack.dpotrf(matrix.T, lower=1)
         if failed:
