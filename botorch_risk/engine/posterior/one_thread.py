@@ -16,7 +16,7 @@ MOST_MULTIPLICATIONS = 2**18
 
 def product(rows: ndarray, matrix: ndarray) -> ndarray:
     r"""`... x m x k` times `... x k x n`, a few of the rows at a time if need be."""
-    size = max(1, MOST_MULTIPLICATIONS // (matrix.shape[-2] * matrix.shape[-1]))
+    size = max(1, MOST_MULTIPLICATIONS // max(1, matrix.shape[-2] * matrix.shape[-1]))
     count = rows.shape[-2]
     if count <= size:
         whole: ndarray = rows @ matrix
