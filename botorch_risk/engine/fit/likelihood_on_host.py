@@ -80,6 +80,8 @@ class LikelihoodOnHost:
 
     def _of_row(self, out: ndarray, row: ndarray, replicate: int) -> None:
         squares, both = self.differences[replicate], self.both[replicate]
+        if not len(both):  # nothing was observed
+            return
         lengthscale = row[self.slices["lengthscale"]]
         scaled = np.broadcast_to(lengthscale**-2.0, (len(squares),)) @ squares
         n = len(both)

@@ -16,7 +16,7 @@ MOST_MULTIPLICATIONS = 2**18
 
 def product(rows: ndarray, matrix: ndarray) -> ndarray:
     r"""`... x m x k` times `... x k x n`, a few of the rows at a time if need be."""
-    size = max(1, MOST_MULTIPLICATIONS // max(1, matrix.shape[-2] * matrix.shape[-1]))
+    size = max(1, MOST_MULTIPLICATIONS // (matrix.shape[-2] * matrix.shape[-1]))
     count = rows.shape[-2]
     if count <= size:
         whole: ndarray = rows @ matrix
@@ -33,8 +33,6 @@ def inverse_factor(matrix: ndarray) -> ndarray | None:
         [[W, 0], [-V L_21 W, V]],   L_21 = A_21 W',   V V' = (A_22 - L_21 L_21')^-1
     """
     n = len(matrix)
-    if n == 0:
-        return matrix
     if n <= MOST_ROWS:
         factor, failed = lapack.dpotrf(matrix.T, lower=1)
         if failed:
