@@ -17,6 +17,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.steady import expect
+
 # Objects of BoTorch may stand for them in an argument; the code that converts them checks them.
 _CONVERTED = ("Environment", "OutcomeConstraint", "RiskConstraint", "RiskMeasure")
 
@@ -199,9 +201,12 @@ def check_rows(name: str, values: Tensor, columns: str = "d_w") -> None:
             f"empty. Got {tuple(values.shape)}."
         )
     finite = values.isfinite().all(dim=-1)
-    if not finite.all():
+
+    def refuse() -> None:
         index = tuple((~finite).nonzero()[0].tolist())
         raise InputDataError(f"Expected finite `{name}`. Got {values[index].tolist()} at {index}.")
+
+    expect(finite.all(), refuse)
 
 
 def check_bounds(
@@ -217,12 +222,15 @@ def check_bounds(
         raise BotorchTensorDimensionError(
             f"Expected `{name}` to have shape `2 x {d or 'd'}`, d >= 1. Got {tuple(bounds.shape)}."
         )
-    ordered = bounds[0] <= bounds[1] if may_be_equal else bounds[0] < bounds[1]
-    if not (bounds.isfinite() & ordered).all():
+
+    def refuse() -> None:
         raise ValueError(
             f"Expected finite `{name}` with each lower bound "
             f"{'at most' if may_be_equal else 'below'} its upper bound. Got {bounds.tolist()}."
         )
+
+    ordered = bounds[0] <= bounds[1] if may_be_equal else bounds[0] < bounds[1]
+    expect((bounds.isfinite() & ordered).all(), refuse)
 
 
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:

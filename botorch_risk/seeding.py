@@ -6,6 +6,7 @@ not depend on the others.
 """
 
 import hashlib
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -14,6 +15,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 import torch
+from numpy import ndarray
+from scipy.special import ndtri
 from torch import Generator, Tensor
 from torch.quasirandom import SobolEngine
 
@@ -33,7 +36,7 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
     each: Any = [seeds] if is_one_seed(seeds) else seeds
     if isinstance(seeds, str) or not isinstance(each, Iterable):
         raise ValueError(f"Expected `seeds` to be an integer, or one per replicate. Got {seeds!r}.")
-    listed = [_integer(seed) for seed in each]
+    listed = _integers(each)
     if len(set(listed)) != len(listed) or not listed:
         raise ValueError(f"Expected one distinct seed per replicate. Got {seeds=}.")
     if num_replicates is not None and len(listed) != num_replicates:
@@ -56,8 +59,19 @@ def _integer(value: Any) -> int:
         raise ValueError(f"Expected integer `seeds` and rounds. Got {value!r}.") from None
 
 
+def _integers(values: Iterable[Any]) -> list[int]:
+    r"""Integers of any library as Python's own."""
+    values = list(values)
+    try:
+        return list(map(operator.index, values))  # without Python for each
+    except TypeError:
+        return [_integer(value) for value in values]  # says which
+
+
 def derive_seed(seed: int, *stream: int | str) -> int:
     r"""A 63-bit seed that is a pure function of `seed` and the name of the stream.
+
+    Its values never change: the problems and the noise of stored studies are drawn with it.
 
     Raises:
         ValueError: If a part of the name is neither an integer nor a word.
@@ -72,7 +86,91 @@ def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator
 
     Draws are made on the CPU and moved, so that they do not depend on the device.
     """
-    return [torch.Generator().manual_seed(derive_seed(seed, *stream)) for seed in as_seeds(seeds)]
+    return [Generator().manual_seed(derive_seed(seed, *stream)) for seed in as_seeds(seeds)]
+
+
+def streams(seeds: Sequence[int], *name: int | str) -> list[int]:
+    r"""A 63-bit seed for each seed and the name of a stream, computed for all seeds at once.
+
+    Like `derive_seed` of each, with other values: no hash is computed seed by seed.
+
+    Raises:
+        ValueError: If a seed is not an integer, or a part of the name neither that nor a word.
+    """
+    derived: list[int] = (_state(seeds, *name) >> 1).tolist()
+    return derived
+
+
+class Draws:
+    r"""Random numbers of each of `R` seeds, all drawn at once.
+
+        state = mix(mix(seed) ^ name),    number i = mix(state + (i + 1) * step)
+
+    with the function `mix` of SplitMix64 [Steele2014splittable]_. Each seed has a generator of its
+    own, so that its numbers do not depend on the other seeds; no Python runs for each seed.
+
+    Args:
+        seeds: One distinct seed per replicate.
+        name: Words and integers, which name the stream.
+
+    Example:
+        >>> Draws([3, 8], "noise", 1).uniforms(2).shape
+        (2, 2)
+    """
+
+    def __init__(self, seeds: Sequence[int], *name: int | str) -> None:
+        self._states, self._count = _state(seeds, *name)[:, None], 0
+
+    def words(self, *shape: int) -> ndarray:
+        r"""The next numbers of 64 random bits, `R x shape`."""
+        count = math.prod(shape)
+        steps = np.arange(self._count + 1, self._count + count + 1, dtype=np.uint64) * _STEP
+        self._count += count
+        return _mixed(self._states + steps).reshape(-1, *shape)
+
+    def uniforms(self, *shape: int) -> ndarray:
+        r"""Independent uniform numbers in (0, 1), `R x shape`; neither end is ever drawn."""
+        halves: ndarray = (self.words(*shape) >> _TWELVE) + 0.5  # exact: 53 bits
+        return halves * 2.0**-52
+
+    def normals(self, *shape: int) -> ndarray:
+        r"""Independent standard normal numbers, `R x shape`."""
+        drawn: ndarray = ndtri(self.uniforms(*shape))
+        return drawn
+
+    def gumbels(self, *shape: int) -> ndarray:
+        r"""Independent numbers of the standard Gumbel distribution, `R x shape`."""
+        drawn: ndarray = -np.log(-np.log(self.uniforms(*shape)))
+        return drawn
+
+    def permutations(self, size: int) -> ndarray:
+        r"""A random order of `size` things for each seed, `R x size`."""
+        return self.words(size).argsort(axis=1, kind="stable")
+
+
+# SplitMix64: the step of its counter, and the shifts and factors of its function.
+_STEP, _TWELVE = np.uint64(0x9E3779B97F4A7C15), np.uint64(12)
+_SHIFTS = tuple(map(np.uint64, (30, 27, 31)))
+_FACTORS = tuple(map(np.uint64, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)))
+
+
+def _mixed(words: ndarray) -> ndarray:
+    r"""A bijection of 64-bit words under which neighbours have nothing in common."""
+    words = (words ^ (words >> _SHIFTS[0])) * _FACTORS[0]
+    words = (words ^ (words >> _SHIFTS[1])) * _FACTORS[1]
+    return words ^ (words >> _SHIFTS[2])
+
+
+def _state(seeds: Sequence[int], *name: int | str) -> ndarray:
+    r"""A 64-bit word for each seed and the name of a stream; distinct for distinct seeds."""
+    try:
+        seeds = _integers(seeds)
+        words = np.array(seeds, dtype=np.int64).view(np.uint64)
+    except OverflowError:  # 64 bits do not hold one: it is hashed
+        words = np.array([s if -(2**63) <= s < 2**63 else derive_seed(s) for s in seeds]).view(
+            np.uint64
+        )
+    return _mixed(_mixed(words) ^ np.uint64(derive_seed(0, *name)))
 
 
 def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
@@ -83,60 +181,33 @@ def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
     return sobol_points_of_each([seed], num_points, dim)[0]
 
 
-# Seeds at a time, times dimensions: a block of scrambling matrices fits in a cache.
-_SCRAMBLED = 2**10
-
-
 def sobol_points_of_each(seeds: Sequence[int], num_points: int, dim: int) -> Tensor:
-    r"""The Sobol points of each seed, `seeds x num_points x dim`, as `SobolEngine` draws them.
+    r"""The scrambled Sobol points of each seed, `seeds x num_points x dim`.
 
-    One engine per seed would take a tenth of the time of a round with many replicates.
+    One sequence under a random digital shift and a random linear scrambling for each seed
+    [Matousek1998discrepancy]_, as in torch's `SobolEngine`, which would draw them seed by seed: a
+    tenth of the time of a round with many replicates. Fewer points are the first of more points.
     """
-    directions, order, powers = _sobol_directions(dim), _sobol_order(num_points), _POWERS
-    size = max(1, _SCRAMBLED // dim)
-    drawn = []
-    for start in range(0, len(seeds), size):
-        shift, matrix = _scramblings(seeds[start : start + size], dim)
-        mixed = (matrix.float() @ directions).long() & 1  # seeds x dim x bit x direction
-        numbers = (mixed * powers.unsqueeze(-1)).sum(dim=-2)  # seeds x dim x direction
-        first = (shift * powers.flip(0)).sum(dim=-1, keepdim=True)
-        steps = torch.cat([first, numbers[..., order]], dim=-1).numpy()
-        drawn.append(np.bitwise_xor.accumulate(steps, axis=-1))
-    return torch.as_tensor(np.concatenate(drawn)).mT.double() / 2**SobolEngine.MAXBIT
-
-
-# The values of the bits of a number, the highest first.
-_POWERS = 2 ** torch.arange(SobolEngine.MAXBIT - 1, -1, -1)
+    bits, used = SobolEngine.MAXBIT, (num_points - 1).bit_length()  # and the directions used
+    words = Draws(seeds, "Sobol").words(1 + used, dim).swapaxes(0, 1) >> np.uint64(64 - bits)
+    points = np.empty((num_points, *words.shape[1:]), dtype=np.int64)
+    points[0], *columns = words.view(np.int64)
+    numbers = np.zeros((used, *words.shape[1:]), dtype=np.int64)
+    for k, column in enumerate(columns):  # of bit k, with a one there and random bits below
+        bit = 1 << (bits - 1 - k)
+        chosen = np.where(_sobol_directions(dim)[:used] & bit, -1, 0)
+        numbers ^= ((column & (bit - 1)) | bit) & chosen[:, None, :]
+    for k, number in enumerate(numbers):  # Gray's code: backwards, with one more direction
+        size = 1 << k
+        back = points[:size][::-1][: num_points - size]
+        np.bitwise_xor(back, number, out=points[size : size + len(back)])
+    return torch.as_tensor(np.ascontiguousarray(points.swapaxes(0, 1))).double() / 2**bits
 
 
 @cache
-def _sobol_directions(dim: int) -> Tensor:
-    r"""The bits of the direction numbers, `dim x bit x direction`; sums are to be modulo 2."""
-    numbers = SobolEngine(dim).sobolstate.unsqueeze(-2)
-    return ((numbers & _POWERS.unsqueeze(-1)) > 0).float()
-
-
-@cache
-def _sobol_order(num_points: int) -> Tensor:
-    r"""The direction that each point after the first adds, in the order of Gray's code."""
-    count = torch.arange(1, num_points)
-    return (count & -count).double().log2().long()
-
-
-def _scramblings(seeds: Sequence[int], dim: int) -> tuple[Tensor, Tensor]:
-    r"""Random shifts, `seeds x dim x bit`, and triangular matrices, `seeds x dim x bit x bit`.
-
-    The entries are zeros and ones, drawn in the order of `SobolEngine`.
-    """
-    generator, bits = Generator(), SobolEngine.MAXBIT
-    shift = torch.empty(len(seeds), dim, bits, dtype=torch.long)
-    matrix = torch.empty(*shift.shape, bits, dtype=torch.long)
-    for seed, *parts in zip(seeds, shift, matrix, strict=True):
-        generator.manual_seed(seed)
-        for part in parts:
-            part.random_(2, generator=generator)
-    matrix.tril_().diagonal(dim1=-2, dim2=-1).fill_(1)
-    return shift, matrix
+def _sobol_directions(dim: int) -> ndarray:
+    r"""The direction numbers, `direction x dim`; the first bit of each is its own."""
+    return np.ascontiguousarray(SobolEngine(dim).sobolstate.numpy().T)
 
 
 def is_largest(score: Tensor) -> Tensor:
@@ -158,10 +229,11 @@ def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
     return lottery.masked_fill(~is_largest(score), -1.0).argmax(dim=-1)
 
 
-def even_normals(num_samples: int, generators: Sequence[np.random.Generator]) -> np.ndarray:
+def even_normals(num_samples: int, draws: Draws) -> ndarray:
     r"""Standard normal quantiles at even steps of probability, `num_samples x R`.
 
-    Their order is drawn for each of `R` generators; their mean is 0.
+    Their order is drawn for each of `R` seeds; their mean is 0.
     """
-    steps = torch.special.ndtri((torch.arange(num_samples).double() + 0.5) / num_samples).numpy()
-    return np.stack([each.permutation(steps) for each in generators], axis=1)
+    steps = ndtri((np.arange(num_samples) + 0.5) / num_samples)
+    ordered: ndarray = steps[draws.permutations(num_samples)].T
+    return ordered

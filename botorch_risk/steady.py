@@ -8,13 +8,19 @@ end.
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor
 
 _known: ContextVar[dict[Hashable, Any] | None] = ContextVar("known", default=None)
+
+# Flags on a device, and what to call if one does not hold.
+Expected = tuple[Tensor, Callable[[], Any]]
+_expected: ContextVar[list[Expected] | None] = ContextVar("expected", default=None)
 
 
 @contextmanager
@@ -68,6 +74,56 @@ def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
     return known[key][0]
 
 
+@contextmanager
+def one_look() -> Iterator[None]:
+    r"""Within the block, what is expected of values on a device is looked at once, at its end.
+
+    The block may work on with values that it should refuse: it must not write what it finds. If it
+    raises, the look comes first, and its error too.
+    """
+    if _expected.get() is not None:
+        yield
+        return
+    expected: list[Expected] = []
+    token = _expected.set(expected)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+        if expected:
+            device = expected[0][0].device
+            holds = torch.stack([flag.to(device) for flag, _ in expected]).tolist()
+            for (_, otherwise), one_holds in zip(expected, holds, strict=True):
+                if not one_holds:
+                    otherwise()
+
+
+@contextmanager
+def looks_at_once() -> Iterator[None]:
+    r"""Within the block nothing waits for `one_look`: a recording, for instance, may not look."""
+    token = _expected.set(None)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
+def expect(holds: Tensor, otherwise: Callable[[], Any]) -> None:
+    r"""Call a function that raises or warns if a flag does not hold, in a block at its end.
+
+    On a CPU it is called at once.
+
+    Args:
+        holds: A boolean tensor with no dimension.
+        otherwise: The function. Tensors that it reads must not be written to.
+    """
+    expected = _expected.get()
+    if expected is not None and holds.device.type != "cpu" and not torch.compiler.is_compiling():
+        expected.append((holds, otherwise))
+    elif not holds:
+        otherwise()
+
+
 def moved(tensor: Tensor, like: Tensor) -> Tensor:
     r"""A tensor in the dtype and on the device of another; within a block it is sent once."""
     if tensor.device == like.device and tensor.dtype == like.dtype:
@@ -85,6 +141,18 @@ def sent(array: ndarray | Tensor, to: torch.device) -> Tensor:
     return torch.as_tensor(array).to(to, non_blocking=True)
 
 
+def fetched(*tensors: Tensor) -> list[ndarray]:
+    r"""Copy tensors of any shape to the host, in float64, with a single wait for a device."""
+    if all(each.device.type == "cpu" for each in tensors):
+        return [each.detach().double().numpy() for each in tensors]
+    device = next(each.device for each in tensors if each.device.type != "cpu")
+    flat = [each.detach().double().reshape(-1) for each in tensors]
+    joined = torch.cat([each if each.device == device else sent(each, device) for each in flat])
+    ends = list(accumulate(each.numel() for each in tensors))[:-1]
+    parts = np.split(joined.cpu().numpy(), ends)
+    return [part.reshape(each.shape) for part, each in zip(parts, tensors, strict=True)]
+
+
 def may_look(values: Tensor) -> bool:
     r"""Whether control flow may depend on values.
 
@@ -92,7 +160,7 @@ def may_look(values: Tensor) -> bool:
     """
     if torch.compiler.is_compiling():
         return False
-    return values.device.type == "cpu" or _known.get() is None
+    return values.device.type == "cpu" or (_known.get() is None and _expected.get() is None)
 
 
 def are_on_host(*tensors: Tensor) -> bool:

@@ -6,7 +6,17 @@ from botorch.exceptions.errors import InputDataError
 
 from botorch_risk.engine import Belief
 from botorch_risk.risk import Expectation, ValueAtRisk
-from botorch_risk.steady import is_known, may_look, once, remember, steady
+from botorch_risk.steady import (
+    expect,
+    fetched,
+    is_known,
+    looks_at_once,
+    may_look,
+    once,
+    one_look,
+    remember,
+    steady,
+)
 from tests.second_device import SIM, counted, only_without_gpu
 from tests.waves import model_of
 
@@ -95,3 +105,57 @@ def test_other_weights_are_looked_at() -> None:
         Expectation()(values, torch.tensor([0.5, 0.5]))
         with pytest.raises(InputDataError, match="sum to 1"):
             Expectation()(values, torch.tensor([0.5, 0.6]))
+
+
+def refuse() -> None:
+    raise ValueError("no")
+
+
+NO = torch.tensor(False)
+
+
+def test_what_is_expected_on_a_cpu_is_looked_at_immediately() -> None:
+    with one_look():
+        expect(~NO, refuse)
+        with pytest.raises(ValueError, match="no"):
+            expect(NO, refuse)
+
+
+@only_without_gpu
+def test_what_is_expected_of_a_device_is_looked_at_once_at_the_end_of_the_outermost_block() -> None:
+    said: list[str] = []
+    flags = NO.to(SIM), (~NO).to(SIM)
+    expect(flags[0], lambda: said.append("outside"))
+    assert said == ["outside"]
+    with counted() as count, one_look():
+        for flag in flags:
+            with one_look():
+                expect(flag, lambda: said.append("inside"))
+            assert said == ["outside"] and not may_look(flag)
+        assert not count.synchronisations
+    assert said == ["outside", "inside"] and count.synchronisations == {"download": 1}
+    with one_look(), looks_at_once():
+        expect(flags[0], lambda: said.append("at once"))
+        assert said[-1] == "at once"
+
+
+@only_without_gpu
+def test_what_was_expected_is_said_before_the_error_that_comes_of_it() -> None:
+    with pytest.raises(ValueError, match="no"), one_look():
+        expect(NO.to(SIM), refuse)
+        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), one_look():
+        expect((~NO).to(SIM), refuse)
+        raise ZeroDivisionError
+    expect(NO, lambda: None)  # nothing is left of a block
+
+
+@only_without_gpu
+def test_tensors_are_fetched_with_one_wait() -> None:
+    tensors = torch.arange(6.0).view(2, 3).to(SIM), torch.tensor(True), torch.tensor([2]).to(SIM)
+    with counted() as count:
+        first, second, third = fetched(*tensors)
+    assert count.synchronisations == {"download": 1}
+    assert first.tolist() == [[0, 1, 2], [3, 4, 5]] and second == 1 and third.tolist() == [2]
+    assert all(each.dtype == "float64" for each in (first, second, third))
+    assert [each.tolist() for each in fetched(torch.ones(2), NO)] == [[1, 1], 0]

@@ -21,7 +21,8 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.seeding import argmax_at_random, as_seeds, generators
+from botorch_risk.seeding import Draws, argmax_at_random, as_seeds
+from botorch_risk.steady import expect, sent
 
 LacingRule = Literal["probability", "uniform", "variance"]
 
@@ -71,7 +72,8 @@ def lacing_mask(
     support = weights.to(lower) > 0
     mask = (lower <= low.unsqueeze(-1)) & (upper >= high.unsqueeze(-1)) & support  # Cor. 1.1
     empty = ~mask.any(dim=-1)
-    if empty.any():
+
+    def refuse() -> None:
         index = tuple(empty.nonzero()[0].tolist())
         raise InputDataError(
             "Expected a lacing value, as every distribution has one. Got none at "
@@ -79,6 +81,8 @@ def lacing_mask(
             f"{high[index]} of {upper[index].tolist()}: partial sums of the weights "
             f"{weights.expand_as(lower)[index].tolist()} are within rounding of {risk_level=}."
         )
+
+    expect(~empty.any(), refuse)
     return mask
 
 
@@ -272,13 +276,16 @@ def _checked_risks(
     measure: RiskMeasure, lower: Tensor, upper: Tensor, weights: Tensor
 ) -> tuple[Tensor, Tensor]:
     r"""The risks of the lower and of the upper bounds."""
-    for bound in (lower, upper):
-        if not bound.isfinite().all():
-            raise InputDataError(f"Expected finite bounds. Got {bound[~bound.isfinite()][0]}.")
-    low, high = measure(lower, weights), measure(upper, weights)
-    if not (lower <= upper).all():
+    bounds = torch.stack(torch.broadcast_tensors(lower, upper))
+    finite = bounds.isfinite()
+
+    def refuse() -> None:
+        if not finite.all():
+            raise InputDataError(f"Expected finite bounds. Got {bounds[~finite][0]}.")
         raise ValueError(f"Expected `lower <= upper`. Got {(lower - upper).max()} above it.")
-    return low, high
+
+    expect((finite & (bounds[0] <= bounds[1])).all(), refuse)
+    return measure(lower, weights), measure(upper, weights)
 
 
 def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> Tensor:
@@ -288,11 +295,8 @@ def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> 
     """
     *batch, m, n_w = score.shape
     listed = as_seeds(seeds, torch.Size(batch).numel())
-    draws = [
-        torch.rand(m, n_w, generator=generator, dtype=torch.double)
-        for generator in generators(listed, "lacing value")
-    ]
-    lottery = torch.stack(draws).reshape(*batch, m, n_w).to(score.device)
+    draws = Draws(listed, "lacing value").uniforms(m, n_w)
+    lottery = sent(draws, score.device).reshape(score.shape)
     offered = score.masked_fill(~mask, -torch.inf)
     alike = mask & (offered == -torch.inf).all(dim=-1, keepdim=True)
     return argmax_at_random(offered.masked_fill(alike, 0.0), lottery)

@@ -18,7 +18,7 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.seeding import as_seeds, derive_seed, generators
+from botorch_risk.seeding import Draws, as_seeds, generators, streams
 
 Function = Callable[[Tensor], Tensor]
 Sampler = Callable[[int, Sequence[Generator]], Tensor]
@@ -123,7 +123,7 @@ def maximize_value_at_risk(
     training = _Training(
         target, radius, num_training_steps, num_decisions, num_samples, learning_rate
     )
-    listed = [derive_seed(seed, "LNSO starts") for seed in target.seeds]
+    listed = streams(target.seeds, "LNSO starts")
     raw = seeded_uniforms(raw_samples, bounds.shape[-1], listed, "LNSO").to(bounds)
     X, starting = _best(raw, target.value_at_risk(raw, num_final), num_starts)
     ends = _ascend(training, X, num_steps, step_size)
@@ -194,11 +194,8 @@ class _Target:
     def in_ball(self, shape: tuple[int, ...], stream: str) -> Tensor:
         r"""Uniform draws in the unit ball of `d_x` dimensions, `R x shape x d_x`."""
         d_x = self.bounds.shape[-1]
-        draws = [
-            torch.randn(*shape, d_x + 2, generator=generator, dtype=torch.double)
-            for generator in generators(self.seeds, "LNSO balls", stream)
-        ]
-        normal = torch.stack(draws).to(self.bounds)
+        draws = Draws(self.seeds, "LNSO balls", stream).normals(*shape, d_x + 2)
+        normal = torch.as_tensor(draws).to(self.bounds)
         # The first d coordinates of a uniform point of the sphere in d + 2 are uniform in the ball.
         return (normal / normal.norm(dim=-1, keepdim=True))[..., :d_x]
 
@@ -221,13 +218,10 @@ class _Networks:
     def draw(cls, target: _Target, X: Tensor, num_samples: int) -> _Networks:
         r"""Random weights (line 2); shift and scale from values at the starts."""
         starts, d_x = X.shape[-2:]
-        streams = generators(target.seeds, "LNSO network")
+        draws = Draws(target.seeds, "LNSO network")
         parameters = []
         for rows, columns in ((d_x, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, 1)):
-            shape = (starts, rows, columns)
-            weight = torch.stack(
-                [torch.randn(shape, generator=g, dtype=torch.float) for g in streams]
-            )
+            weight = torch.as_tensor(draws.normals(starts, rows, columns))
             parameters += [weight.to(X) * (3 / rows**0.5), X.new_zeros(*X.shape[:-1], 1, columns)]
         parameters[-2] /= 10  # nearly flat at first
         values = target.values(X, target.draw(max(64, num_samples), "scale"))

@@ -12,7 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_numbers
-from botorch_risk.seeding import as_seeds, generators
+from botorch_risk.seeding import Draws, as_seeds
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,8 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
         ValueError: If there is not one integer seed for each replicate, or one is repeated.
     """
     probabilities = as_floating(probabilities, "probabilities")
-    of_each = generators(as_seeds(seeds, len(probabilities)), *stream)
-    uniform = [torch.rand((), generator=g, dtype=torch.double) for g in of_each]
-    draws = torch.stack(uniform).to(probabilities.device)
+    uniforms = Draws(as_seeds(seeds, len(probabilities)), *stream).uniforms()
+    draws = torch.as_tensor(uniforms).to(probabilities.device)
     above = draws.unsqueeze(-1) >= probabilities.cumsum(dim=-1)
     return above.sum(dim=-1).clamp_max(probabilities.shape[-1] - 1)  # rounding of the sum
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_probability
 from botorch_risk.engine import Belief
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.seeding import as_seeds, generators
+from botorch_risk.seeding import Draws, as_seeds
 
 
 class Calibration(NamedTuple):
@@ -103,10 +103,9 @@ def calibration(
 
 
 def _points(model: Model, bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:
-    d, dtype = bounds.shape[-1], bounds.dtype
-    streams = generators(as_seeds(seeds, max(1, model.batch_shape.numel())), "calibration")
-    unit = torch.stack([torch.rand(num_points, d, dtype=dtype, generator=g) for g in streams])
-    X = bounds[0] + (bounds[1] - bounds[0]) * unit.to(bounds)
+    listed = as_seeds(seeds, max(1, model.batch_shape.numel()))
+    unit = Draws(listed, "calibration").uniforms(num_points, bounds.shape[-1])
+    X = bounds[0] + (bounds[1] - bounds[0]) * torch.as_tensor(unit).to(bounds)
     return X if model.batch_shape else X.squeeze(0)
 
 

@@ -21,7 +21,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.engine.progress import advance
-from botorch_risk.steady import memory, sent
+from botorch_risk.steady import looks_at_once, memory, sent
 
 # Entries of its largest tensors from which the kernels take longer than the calls: what is recorded
 # has one shape, which in an optimiser means that rows which have ended are computed as well.
@@ -127,7 +127,8 @@ _CANNOT: Any = object()
 
 def _recording(function: Callable[..., Tensor], X: Tensor, *given: Tensor) -> Recording:
     try:
-        return RECORDERS[X.device.type](function, X, *given)
+        with looks_at_once():
+            return RECORDERS[X.device.type](function, X, *given)
     except RuntimeError:  # as CUDA raises where a function looks at a value
         return _CANNOT
 

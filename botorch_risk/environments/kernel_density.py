@@ -26,6 +26,7 @@ from botorch_risk.environments.uniforms import (
     tensor_grid,
 )
 from botorch_risk.seeding import as_seeds
+from botorch_risk.steady import expect, sent
 
 Rule = Literal["sobol", "monte_carlo", "quadrature"]
 Bandwidth = Literal["silverman", "leave_one_out"]
@@ -119,7 +120,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
         wanted = _bandwidth(bandwidth, observed, bounds, at_bounds, ddof, floor)
         width = torch.maximum(wanted, floor)
         box = None if bounds is None else bounds.double()
-        kde = KernelDensity(observed.double(), width.double(), box, at_bounds)
+        kde = KernelDensity(observed.double(), width.double(), box, at_bounds, validate_args=False)
         listed = as_seeds(seeds, kde.batch_shape.numel())
         points, weights = _points(kde, rule, n_w, listed)
         if n_ball and box is not None:
@@ -190,7 +191,8 @@ def _points(kde: KernelDensity, rule: Rule, n_w: int, seeds: list[int]) -> tuple
         masses = kde.log_prob(values).exp().movedim(0, -1) * volumes  # batch_shape x n_w
         return nodes.expand(*kde.batch_shape, n_w, d_w), normalized(masses)
     uniforms = seeded_uniforms(n_w, 1 + d_w, seeds, "environment", quasi=rule == "sobol")
-    uniforms = uniforms.reshape(*kde.batch_shape, n_w, 1 + d_w).to(kde.observed)
+    uniforms = uniforms.reshape(*kde.batch_shape, n_w, 1 + d_w)
+    uniforms = sent(uniforms, kde.observed.device).to(kde.observed)
     points = kde.from_uniforms(uniforms)
     return points, points.new_full(points.shape[:-1], 1 / n_w)
 
@@ -244,12 +246,16 @@ def _check_options(
 
 def _check_within(observed: Tensor, bounds: Tensor, at_bounds: AtBounds) -> None:
     outside = ((observed < bounds[0]) | (observed > bounds[1])).any(dim=-1)
-    if at_bounds != "clip" and outside.any():
+
+    def refuse() -> None:
         index = tuple(outside.nonzero()[0].tolist())
         raise InputDataError(
             "Expected `observed` to be within the bounds unless at_bounds='clip'. "
             f"Got {observed[index].tolist()} at {index} for {bounds.tolist()=}."
         )
+
+    if at_bounds != "clip":
+        expect(~outside.any(), refuse)
 
 
 NARROWEST, WIDEST = 0.02, 3.0  # multiples of Silverman's bandwidth among which a better one lies

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from botorch_risk.arguments import check_counts
-from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points_of_each
+from botorch_risk.seeding import Draws, as_seeds, is_one_seed, sobol_points_of_each, streams
 
 SOBOL_RESOLUTION = 2.0**-30  # of torch's engine
 UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
@@ -41,11 +41,11 @@ def seeded_uniforms(
         `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
     """
     check_counts(n=n)
-    streams = [derive_seed(seed, stream) for seed in as_seeds(seeds)]
+    listed = as_seeds(seeds)
     if quasi:  # off 0, where quantiles may be infinite
-        drawn = sobol_points_of_each(streams, n, dim) + SOBOL_RESOLUTION / 2
+        drawn = sobol_points_of_each(streams(listed, stream), n, dim) + SOBOL_RESOLUTION / 2
     else:
-        drawn = draw_uniforms((n, dim), [torch.Generator().manual_seed(each) for each in streams])
+        drawn = torch.as_tensor(Draws(listed, stream).uniforms(n, dim))
     return drawn[0] if is_one_seed(seeds) else drawn
 
 

@@ -20,7 +20,7 @@ from botorch_risk.engine import FitResult, Optimum, fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
 from botorch_risk.points import original_inputs
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import as_seeds, streams
 
 FITS_BETWEEN_CLEARING = 32
 _num_fits = itertools.count(1)
@@ -253,4 +253,4 @@ def _drop_compiled_programs() -> None:
 
 
 def _of_round(seeds: Sequence[int], t: int) -> list[int]:
-    return [derive_seed(seed, "estimate", t) for seed in as_seeds(seeds)]
+    return streams(as_seeds(seeds), "estimate", t)

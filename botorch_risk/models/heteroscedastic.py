@@ -358,7 +358,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             raise UnsupportedError(f"Expected `output_indices` None or [0]. Got {output_indices}.")
         X = checked_points(X, self)
         self._require_noise()
-        for warning in self._warnings:
+        for warning in self._noted.warnings:
             warnings.warn(warning, InputDataWarning, stacklevel=2)
         if observation_noise is True:
             noise = self.predicted_noise(X)
@@ -521,7 +521,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         model._assemble(mean_model, noise, self.train_X, self._outcomes)
         model.noise_beta, model.dropped_readings = self.noise_beta, self.dropped_readings
         model.is_conditioned = True
-        model._is_noise_current, model._warnings = self._is_noise_current, self._warnings
+        model._noted = self._noted
         model.training = self.training
         return model
 
@@ -568,8 +568,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         self._require_noise()
 
     def _note_noise(self, noise: Tensor, positive: Tensor) -> None:
-        found = data.notes_on_noise(self.mean_model, noise, self.train_counts, positive)
-        self._warnings, self._is_noise_current = found
+        self._noted = data.NotesOnNoise(self.mean_model, noise, self.train_counts, positive)
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
         if idcs not in ([0], [-1]):
@@ -596,8 +595,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         self.refresh_noise()
 
     def _require_noise(self) -> None:
-        if not self._is_noise_current:
-            self._noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+        counts = self.train_counts.clamp_min(1)
+        self._noted.require_positive(lambda: self._noise_of_means(self.train_X, counts))
 
 
 def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:

@@ -15,7 +15,6 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean
 from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
-from numpy.random import Generator
 from torch import Tensor
 
 from botorch_risk.engine import Belief, FitResult, SampledHyperparameters
@@ -218,7 +217,7 @@ class LearntNoise(NoiseProcess):
 
     def sample_with_mean(
         self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
-    ) -> tuple[SampledHyperparameters, list[Generator]]:
+    ) -> SampledHyperparameters:
         if not self.fits_with_mean:
             return super().sample_with_mean(mean_model, outcomes, **options)
         given = self._statistics(mean_model, outcomes)

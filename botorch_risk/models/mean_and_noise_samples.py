@@ -15,7 +15,7 @@ from botorch_risk.engine import LogPosterior, MarginalLikelihoodObjective, Sampl
 from botorch_risk.models.evidence_objective import EvidenceObjective, TwoProcesses
 from botorch_risk.models.laplace_evidence import Mode, Readings, find_mode, pull_of_sites
 from botorch_risk.models.mean_and_noise import ReadingStatistics, normal_prior, starts_of_evidence
-from botorch_risk.seeding import even_normals
+from botorch_risk.seeding import Draws, as_seeds, even_normals
 from botorch_risk.steady import steady
 
 # The search for the mode of the noise ends before a step shorter than this: the evidence is off by
@@ -33,12 +33,12 @@ def sample_mean_and_noise(
     tied: bool,
     seeds: int | Sequence[int],
     previous: SampledHyperparameters | None = None,
-) -> tuple[SampledHyperparameters, list[np.random.Generator]]:
+) -> SampledHyperparameters:
     r"""Sample the hyperparameters of both processes, given all readings, in place.
 
     The density is the evidence of `fit_mean_and_noise` times the priors of the logarithms. The
     constant of the noise is then drawn given the others; the constant of the mean follows once the
-    noise of the rows is known, from the generators that are returned.
+    noise of the rows is known.
 
     Args:
         mean_model: The process of the mean, of batch shape `[S]` or `[S, R]`, samples first.
@@ -62,18 +62,17 @@ def sample_mean_and_noise(
     variances = torch.stack([variance, normal_prior(noise_model.mean_module)[1]])[:, :R]
     density = _EvidencePosterior(processes, readings, variances, tied)
     is_known = of_first.is_known.reshape(-1).cpu().numpy()
-    generators = density.generators(seeds)
     samples, result = density.sample(
         lambda: starts_of_evidence(density, is_known, np.ones(R, dtype=bool), _START),
         mean_model.batch_shape[0],
-        generators,
+        seeds,
         previous,
     )
     with steady():
-        samples[..., -1] = density.levels(samples, generators)
+        samples[..., -1] = density.levels(samples, seeds)
     whole = TwoProcesses(*(MarginalLikelihoodObjective.of(each, given.observed) for each in models))
     whole.write(samples.reshape(-1, density.num_parameters), whole.lost)
-    return result, generators
+    return result
 
 
 class _EvidencePosterior(LogPosterior, EvidenceObjective):
@@ -121,7 +120,7 @@ class _EvidencePosterior(LogPosterior, EvidenceObjective):
         found: ndarray = value.reshape(theta.shape[:2])
         return found
 
-    def levels(self, samples: ndarray, generators: Sequence[np.random.Generator]) -> ndarray:
+    def levels(self, samples: ndarray, seeds: int | Sequence[int]) -> ndarray:
         r"""Draw the constant of the noise for samples `S x R x p` of the others, `S x R`."""
         S, R, p = samples.shape
         index = np.tile(np.arange(R), S)
@@ -131,7 +130,8 @@ class _EvidencePosterior(LogPosterior, EvidenceObjective):
             for at in self._at(values, index)
         ]
         mean, variance = torch.cat(moments, dim=-1).cpu().numpy().reshape(2, S, R)
-        drawn: ndarray = mean + np.sqrt(variance) * even_normals(S, generators)
+        draws = Draws(as_seeds(seeds), "level of the noise")
+        drawn: ndarray = mean + np.sqrt(variance) * even_normals(S, draws)
         return np.where(np.isfinite(drawn), drawn, 0.0)
 
     def _at(self, values: ndarray, replicates: ndarray) -> Iterator[_Noise]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe
 from botorch_risk.models.variance_links import LINKS, LogLink, SignalScale, VarianceLink
+from botorch_risk.steady import expect
 
 _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored rows to it
 
@@ -135,14 +136,18 @@ def _resolution(
     machine = torch.finfo(scale.dtype).eps * scale.where(scale > 0, torch.ones_like(scale))
     default = machine if floor is None else torch.full_like(machine, floor)
     unresolved = informs.any(dim=-2) & ~positive.any(dim=-2)
-    if floor is None and bool(unresolved.any()):
+
+    def tell() -> None:
         warnings.warn(
             f"Expected repeats that differ. Got equal ones in every row{describe(unresolved)}: the "
             "noise is taken to be below the resolution of the machine. Set `min_noise_variance` "
             "where it is not.",
             InputDataWarning,
-            stacklevel=5,
+            stacklevel=7,
         )
+
+    if floor is None:
+        expect(~unresolved.any(), tell)
     return resolution.where(resolution.isfinite(), default)
 
 

@@ -12,7 +12,6 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.utils.assorted import fantasize
 from botorch.posteriors import Posterior
-from numpy.random import Generator
 from torch import Tensor
 from torch.nn import Module
 
@@ -135,11 +134,8 @@ class NoiseProcess(Module, ABC):
 
     def sample_with_mean(
         self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
-    ) -> tuple[SampledHyperparameters, list[Generator]]:
+    ) -> SampledHyperparameters:
         r"""Sample the hyperparameters of both processes at once, from the same evidence.
-
-        Returns:
-            The result, and the generators from which the constant of the mean is then drawn.
 
         Raises:
             NotInClosedFormError: If both processes are not fitted at once.

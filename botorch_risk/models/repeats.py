@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.arguments import as_floating, check_flags
 from botorch_risk.matrices import sums_at
+from botorch_risk.steady import expect
 
 # Noise, in units of the signal, that leaves an observation without weight.
 WORTHLESS = 1e8
@@ -97,7 +98,8 @@ class RepeatedOutcomes:
             )
         counts = Y.isfinite().sum(dim=-1, keepdim=True).to(Y)
         infinite, missing = Y.isinf(), (counts == 0) & (not allow_missing)
-        if infinite.any() | missing.any():  # in one look
+
+        def refuse() -> None:
             if infinite.any():
                 raise InputDataError(
                     f"Expected finite repeats. Got an infinite one in {describe_first(infinite)}."
@@ -105,6 +107,8 @@ class RepeatedOutcomes:
             raise InputDataError(
                 f"Expected at least one repeat in every row. Got none in {describe_first(missing)}."
             )
+
+        expect(~(infinite.any() | missing.any()), refuse)
         if Yvar is None:
             means, variances = _sample_statistics(Y, counts)
         else:

@@ -2,8 +2,9 @@ r"""Read the training data of a mean-variance model, refuse errors and warn abou
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from botorch_risk.models.repeats import (
     pool_repeated_rows,
 )
 from botorch_risk.points import put_in_mode
+from botorch_risk.steady import expect
 
 
 @dataclass(frozen=True)
@@ -170,18 +172,21 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
     if train_X.dtype not in (torch.float32, torch.float64):
         raise InputDataError(f"Expected single or double precision. Got {train_X.dtype}.")
     huge = ~outcomes.means.square().isfinite() & (outcomes.counts > 0)
-    if huge.any():
-        raise InputDataError(
-            f"Expected outcomes whose squares are finite in {train_X.dtype}. Got "
-            f"{outcomes.means[huge][0].item():g} in {describe_first(huge)}: rescale them, or mark "
-            "failures as NaN."
-        )
     finite = train_X.isfinite().all(dim=-1)
-    if not finite.all():
+
+    def refuse() -> None:
+        if huge.any():
+            raise InputDataError(
+                f"Expected outcomes whose squares are finite in {train_X.dtype}. Got "
+                f"{outcomes.means[huge][0].item():g} in {describe_first(huge)}: rescale them, or "
+                "mark failures as NaN."
+            )
         raise InputDataError(
             f"Expected finite `train_X`. Got {train_X[~finite][0]} in "
             f"{describe_first(~finite.unsqueeze(-1))}."
         )
+
+    expect(finite.all() & ~huge.any(), refuse)
 
 
 def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
@@ -196,22 +201,23 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     observed = (outcomes.counts > 0).any(dim=-2)
     informed = outcomes.informs_noise.any(dim=-2) | ~observed
     constant = _are_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
-    if not ((~informed & needs_spread) | constant).any():  # in one look
-        return
-    if needs_spread and not informed.all():
-        raise InputDataError(
-            "Expected at least one row with two repeats or more, to learn the noise from"
-            + describe(~informed)
-            + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
-            "`train_Yvar`."
-        )
-    if constant.any():
+
+    def tell() -> None:
+        if needs_spread and not informed.all():
+            raise InputDataError(
+                "Expected at least one row with two repeats or more, to learn the noise from"
+                + describe(~informed)
+                + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
+                "`train_Yvar`."
+            )
         warnings.warn(
             f"The outcomes are constant{describe(constant)}: a model of them says nothing about "
             "the inputs.",
             InputDataWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
+
+    expect(~((~informed & needs_spread) | constant).any(), tell)
 
 
 def warn_if_unfitted(model: Any) -> None:
@@ -242,28 +248,39 @@ def warn_if_unfitted(model: Any) -> None:
         )
 
 
-def notes_on_noise(
-    model: Any, noise: Tensor, counts: Tensor, positive: Tensor
-) -> tuple[list[str], bool]:
-    r"""Warnings that a mean process raises with each posterior.
+class NotesOnNoise:
+    r"""Warnings that a mean process raises with each posterior; looks at values when it must.
 
     Args:
         model: The process of the mean.
         noise: `batch_shape x n x 1` variances of the means of the rows.
         counts: Numbers of repeats, of the same shape; rows without any do not count.
         positive: Whether the noise of one repeat is positive, of the same shape.
-
-    Returns:
-        The warnings, and whether all noise is positive.
     """
-    transform = model._modules.get("outcome_transform")
-    scale, least = getattr(transform, "stdvs", noise.new_ones(0, 1)), least_noise(model)
-    small, short = _is_small(scale), (noise < least) & (counts > 0)
-    flags = torch.stack([small.any(), short.any(), positive.all()])
-    is_small, is_short, is_positive = flags.tolist()  # in one look
-    notes = [_note_on_small_scale(scale, small)] if is_small else []
-    notes += [_note_on_raised_noise(noise, least, short)] if is_short else []
-    return notes, is_positive
+
+    @torch.no_grad()
+    def __init__(self, model: Any, noise: Tensor, counts: Tensor, positive: Tensor) -> None:
+        transform = model._modules.get("outcome_transform")
+        self._scale = getattr(transform, "stdvs", noise.new_ones(0, 1)).detach()
+        self._noise, self._least = noise.detach(), least_noise(model).detach()
+        self._small = _is_small(self._scale)
+        self._short = (self._noise < self._least) & (counts > 0)
+        self._is_positive, self._is_checked = positive.all(), False
+
+    def require_positive(self, otherwise: Callable[[], Any]) -> None:
+        r"""Call a function that raises unless all noise is positive."""
+        if not self._is_checked:
+            expect(self._is_positive, otherwise)
+        self._is_checked = True
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        r"""The warnings."""
+        small, short = self._small, self._short
+        is_small, is_short = torch.stack([small.any(), short.any()]).tolist()  # in one look
+        notes = [_note_on_small_scale(self._scale, small)] if is_small else []
+        notes += [_note_on_raised_noise(self._noise, self._least, short)] if is_short else []
+        return notes
 
 
 def _is_small(scale: Tensor) -> Tensor:

@@ -114,12 +114,12 @@ class TwoProcessFit:
             if self.knows_variances:
                 sample_exact_gp(self.noise_model, seeds=seeds)
         else:
-            result, generators = self.noise.sample_with_mean(
+            result = self.noise.sample_with_mean(
                 self.mean_model, self._outcomes, seeds=seeds, previous=previous
             )
             self.refresh_noise()
             of_mean = MarginalLikelihoodObjective.of(self.mean_model.train())
-            of_mean.draw_constants(self.mean_model.batch_shape[0], generators)
+            of_mean.draw_constants(self.mean_model.batch_shape[0], seeds)
         self.eval()
         return result
 

@@ -228,7 +228,7 @@ class ObservedScale(Standardize):
                 )
             self.means, self.stdvs = self._statistics(Y)
             self._stdvs_sq = self.stdvs.square()
-            self._is_trained = torch.ones_like(self._is_trained)
+            self._is_trained = torch.ones((), dtype=torch.bool, device=Y.device)
         return (Y - self.means) / self.stdvs, None if Yvar is None else Yvar / self._stdvs_sq
 
     @abstractmethod

@@ -30,7 +30,7 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.gradients import differentiated
 from botorch_risk.risk.mean_variance_bounds import clipping_level, dual_solution
-from botorch_risk.steady import is_known, may_look, once, remember
+from botorch_risk.steady import expect, is_known, may_look, memory, once, remember
 
 Optimism = Literal["of_risk", "of_values"]
 Points = Literal["support", "points"]
@@ -199,7 +199,7 @@ def _of_finite_rows(
 ) -> tuple[Tensor, ...]:
     r"""Results of the rows whose values are all finite, NaN for the others.
 
-    If looking at values is not allowed, there is no error if no row is finite.
+    In a `steady` block on a device there is no error if no row is finite.
     """
     looks = may_look(values[0])
     # A sum is cheap, and mostly enough.
@@ -208,9 +208,14 @@ def _of_finite_rows(
     finite = _are_finite(*values)
     if looks and finite.all():
         return function(*values)
-    if looks and not finite.any():
+
+    def refuse() -> None:
         bad = next(each for each in values if not each.isfinite().all())
         raise InputDataError(f"Expected finite `values`. Got {bad[~bad.isfinite()][0]}.")
+
+    is_steady = memory() is not None and values[0].device.type != "cpu"
+    if not (is_steady or torch.compiler.is_compiling()):
+        expect(finite.any(), refuse)
     results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
     rows = (finite.reshape(*finite.shape, *(each.dim() - finite.dim()) * (1,)) for each in results)
     return tuple(each.where(row, torch.nan) for each, row in zip(results, rows, strict=True))
@@ -254,11 +259,14 @@ def check_distribution(values: Tensor, weights: Tensor) -> None:
         return
     total, smallest = weights.sum(dim=-1), weights.amin()
     tolerance = max(1e-6, torch.finfo(weights.dtype).eps ** 0.5)  # weights may have been float32
-    if not (smallest >= 0 and ((total - 1).abs() <= tolerance).all()):
+
+    def refuse() -> None:
         raise InputDataError(
             "Expected `weights` >= 0 that sum to 1. "
             f"Got the smallest weight {smallest:.6g} and sums {total.min():.9g}..{total.max():.9g}."
         )
+
+    expect((smallest >= 0) & ((total - 1).abs() <= tolerance).all(), refuse)
     remember(key, weights)
 
 
@@ -390,10 +398,9 @@ class ValueAtRisk(PickingRiskMeasure):
 
     def _place(self, weights: Tensor) -> int:
         r"""The index of the risk among ascending, equally weighted values; -1 if weights differ."""
-        if (weights != weights[..., :1]).any():
-            return -1
         cumulative = weights.double().flatten()[: weights.shape[-1]].cumsum(dim=-1)
-        return int(self._below(cumulative, cumulative[-1:], weights.dtype))
+        below = self._below(cumulative, cumulative[-1:], weights.dtype).squeeze(-1)
+        return int(below.where((weights == weights[..., :1]).all(), -1))
 
     def _below(self, cumulative: Tensor, total: Tensor, dtype: torch.dtype) -> Tensor:
         r"""The number of ascending values below the risk, Eq. (1); `... x 1`."""

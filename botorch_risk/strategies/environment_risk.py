@@ -27,7 +27,6 @@ from botorch_risk.models.standardized_gp import (
     standardized_gp,
 )
 from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_everywhere
-from botorch_risk.seeding import derive_seed
 from botorch_risk.stopping import regret_samples
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
@@ -299,7 +298,7 @@ class EnvironmentRisk(Method):
         return recommend_everywhere(
             view.belief,
             view.space.bounds,
-            seeds=[derive_seed(seed, "recommendation", view.round) for seed in view.seeds],
+            seeds=view.history.streams("recommendation"),
             evaluated=view.decisions,
             rule=rule,
             num_restarts=self.num_restarts,

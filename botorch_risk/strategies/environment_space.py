@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import check_fields
@@ -18,11 +19,11 @@ from botorch_risk.environments import (
     ObservedContexts,
 )
 from botorch_risk.environments.environment import choose
-from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.risk.measures import even_weights
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import Draws
+from botorch_risk.steady import sent
 from botorch_risk.strategies.finite_domain import FiniteDomain, codes_of
 from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.space import Box, check_columns
@@ -168,16 +169,14 @@ class EnvironmentSpace:
         if not self.w_is_chosen:
             return decisions
         inputs, weights = self.environment.expand(decisions)  # R x n x n_w x d
-        draws = generators(list(seeds), "initial environment")
-        uniforms = draw_uniforms((num_points, 1, 1), draws).to(inputs.device)
+        draws = Draws(seeds, "initial environment")
+        uniforms = draws.uniforms(num_points, 1, 1)
         shares = even_weights(weights.to(inputs))
         if self._initial_risks:  # one number in each of as many parts of the unit interval
             every = [each.importance(weights.to(inputs)) for each in self._initial_risks]
             shares = torch.stack(every).mean(dim=0)
-            parts = torch.stack([torch.randperm(num_points, generator=each) for each in draws])
-            uniforms = (parts[..., None, None].to(uniforms) + uniforms) / num_points
-        shares = shares.expand(inputs.shape[:-1])
-        return self.row(decisions, choose(inputs, shares, uniforms).squeeze(-2))
+            uniforms = (draws.permutations(num_points)[..., None, None] + uniforms) / num_points
+        return self._row_of(decisions, inputs, shares, uniforms)
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
         r"""Uniform decisions, each with a value of W, all alike probable, if it is chosen."""
@@ -185,10 +184,14 @@ class EnvironmentSpace:
         if not self.w_is_chosen:
             return decisions
         inputs, weights = self.environment.expand(decisions)
-        draws = generators(list(seeds), "random w", *stream)
-        uniforms = draw_uniforms((num_points, 1, 1), draws).to(inputs.device)
-        shares = even_weights(weights.to(inputs)).expand(inputs.shape[:-1])
-        return self.row(decisions, choose(inputs, shares, uniforms).squeeze(-2))
+        uniforms = Draws(seeds, "random w", *stream).uniforms(num_points, 1, 1)
+        return self._row_of(decisions, inputs, even_weights(weights.to(inputs)), uniforms)
+
+    def _row_of(self, X: Tensor, inputs: Tensor, shares: Tensor, uniforms: ndarray) -> Tensor:
+        r"""A row of each decision with one of its inputs, which a uniform number chooses."""
+        drawn = sent(uniforms, inputs.device)
+        chosen = choose(inputs, shares.expand(inputs.shape[:-1]), drawn)
+        return self.row(X, chosen.squeeze(-2))
 
     def row(self, X: Tensor, inputs: Tensor) -> Tensor:
         r"""A row from a decision `R x q x d_x` and the inputs of the model."""

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_fields, check_integers
 from botorch_risk.engine import DomainPosterior, PointwiseAcquisition, optimize_acqf_replicates
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import Draws
+from botorch_risk.steady import sent
 from botorch_risk.strategies.space import (
     as_columns,
     as_data,
@@ -111,11 +112,8 @@ class FiniteDomain:
             raise ValueError(
                 f"Expected `num_initial` of at most {len(self.domain)} points. Got {num_points}."
             )
-        picks = [
-            torch.randperm(len(self.domain), generator=generator)[:num_points]
-            for generator in generators(list(seeds), "initial points")
-        ]
-        X = self.domain[torch.stack(picks).to(self.domain.device)]
+        picks = Draws(seeds, "initial points").permutations(len(self.domain))[:, :num_points]
+        X = self.domain[sent(picks, self.domain.device)]
         return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
 
     def at_level(self, X: Tensor, level: Tensor) -> Tensor:

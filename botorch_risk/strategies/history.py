@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.seeding import derive_seed
+from botorch_risk.seeding import streams
 
 
 @dataclass(frozen=True)
@@ -258,13 +258,13 @@ class History:
         Raises:
             ValueError: If their number differs between replicates.
         """
-        observed = self.observed[..., outcome]
         Y = self.Y[..., outcome].nanmean(dim=-1, keepdim=True)
-        return rows_where(self.X, observed), rows_where(Y, observed)
+        both = rows_where(torch.cat([self.X, Y], dim=-1), self.observed[..., outcome])
+        return both[..., :-1], both[..., -1:]
 
     def streams(self, purpose: str, *more: int) -> list[int]:
         r"""A seed per replicate for a draw in the next round."""
-        return [derive_seed(seed, purpose, self.round, *more) for seed in self.seeds]
+        return streams(self.seeds, purpose, self.round, *more)
 
 
 def rows_where(rows: Tensor, chosen: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.environments.uniforms import draw_uniforms
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import Draws
+from botorch_risk.steady import sent
 from botorch_risk.strategies.method import View
 from botorch_risk.strategies.space import Box, Space
 
@@ -125,9 +125,8 @@ def random_rows(view: View, num_points: int, purpose: str) -> Tensor:
     else:
         settings = view.space.settings() if isinstance(view.space, Box) else None
         if settings is not None:
-            streams = generators(view.seeds, purpose, view.round, "left")
-            draws = draw_uniforms((num_points,), streams).to(X.device)
-            X = _unused_instead(X, running, settings, draws)
+            draws = Draws(view.seeds, purpose, view.round, "left").uniforms(num_points)
+            X = _unused_instead(X, running, settings, sent(draws, X.device))
     return X
 
 

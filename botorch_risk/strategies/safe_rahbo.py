@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP
@@ -18,7 +19,8 @@ from botorch_risk.constraints.risk_constraint import NoiseConstraint, NoisyChanc
 from botorch_risk.constraints.safe_candidate import safe_candidate
 from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.recommend import recommend
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import Draws
+from botorch_risk.steady import sent
 from botorch_risk.strategies.method import Method, View, rows_at
 from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights
@@ -89,14 +91,13 @@ class SafeStart:
         r"""The safe points, evaluated ones, and random ones far from them and near them."""
         far = self.box.random_points(seeds, num_points - num_points // 2, "far candidates", stream)
         lower, upper = self.bounds
-        near = []
-        for points, generator in zip(X, generators(seeds, "near candidates", stream), strict=True):
-            rows = torch.randint(len(points), (num_points // 2,), generator=generator)
-            steps = torch.randn(len(rows), len(lower), generator=generator, dtype=torch.double)
-            share = torch.rand(len(rows), 1, generator=generator, dtype=torch.double)
-            steps *= _NEAREST * (_FARTHEST / _NEAREST) ** share
-            near.append(points[rows.to(X.device)] + (upper - lower) * steps.to(X))
-        moved = torch.stack(near).clamp(lower, upper)
+        draws, number = Draws(seeds, "near candidates", stream), num_points // 2
+        rows = (draws.uniforms(number, 1) * X.shape[-2]).astype(np.int64)
+        steps = draws.normals(number, len(lower))
+        steps *= _NEAREST * (_FARTHEST / _NEAREST) ** draws.uniforms(number, 1)
+        index = sent(rows, X.device).expand(-1, -1, X.shape[-1])
+        near = X.gather(-2, index) + (upper - lower) * sent(steps, X.device).to(X)
+        moved = near.clamp(lower, upper)
         moved[..., self.box.discrete] = moved[..., self.box.discrete].round()
         if self.box.limits is not None:
             moved, has_one = self.box.inside(moved)

@@ -22,7 +22,8 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.engine import PointwiseAcquisition, PolytopeSampler, optimize_acqf_replicates
 from botorch_risk.models.standardized_gp import one_hot_inputs
-from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
+from botorch_risk.seeding import Draws, as_seeds, sobol_points_of_each, streams
+from botorch_risk.steady import sent
 from botorch_risk.strategies.distinct import distinct_first
 from botorch_risk.strategies.encoded_decisions import AcquisitionOfDecisions, decoded
 from botorch_risk.strategies.limits import Constraints, LimitedColumns, LinearLimit, in_unit_cube
@@ -257,14 +258,14 @@ class Box:
     def _sobol_points(self, seeds: Sequence[int], num_points: int) -> Tensor:
         if self._sampler is None:
             return self._evenly(initial_design(self.bounds, seeds, num_points))
-        streams = [derive_seed(seed, "initial design") for seed in as_seeds(list(seeds))]
-        return self._sampler.sobol(streams, num_points).to(self.bounds)
+        own = streams(as_seeds(seeds), "initial design")
+        return self._sampler.sobol(own, num_points).to(self.bounds)
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
         r"""Uniform decisions, a function of each seed and the stream; see `uniform_points`."""
         if self._sampler is not None:
-            streams = [derive_seed(seed, *stream) for seed in as_seeds(list(seeds))]
-            return self._sampler.uniform(streams, num_points).to(self.bounds)
+            own = streams(as_seeds(seeds), *stream)
+            return self._sampler.uniform(own, num_points).to(self.bounds)
         return self._evenly(uniform_points(self.bounds, seeds, num_points, *stream))
 
     def _evenly(self, X: Tensor) -> Tensor:
@@ -484,8 +485,8 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
     check_arguments(initial_design, locals())
     check_counts(num_points=num_points)
     bounds = as_floating(bounds, "bounds")
-    streams = [derive_seed(seed, "initial design") for seed in as_seeds(seeds)]
-    unit = sobol_points_of_each(streams, num_points, bounds.shape[-1])
+    own = streams(as_seeds(seeds), "initial design")
+    unit = sobol_points_of_each(own, num_points, bounds.shape[-1])
     lower, upper = bounds.cpu().double()
     return (lower + (upper - lower) * unit).to(bounds)
 
@@ -504,8 +505,6 @@ def uniform_points(
     Returns:
         An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
     """
-    shape, dtype = (num_points, bounds.shape[-1]), bounds.dtype
-    streams = generators(seeds, *stream)
-    unit = torch.stack([torch.rand(shape, dtype=dtype, generator=g) for g in streams])
+    unit = Draws(as_seeds(seeds), *stream).uniforms(num_points, bounds.shape[-1])
     lower, upper = bounds
-    return lower + (upper - lower) * unit.to(bounds)
+    return lower + (upper - lower) * sent(unit, bounds.device).to(bounds)

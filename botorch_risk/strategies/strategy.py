@@ -15,8 +15,8 @@ from botorch.exceptions.errors import (
 from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts
-from botorch_risk.seeding import as_seeds, derive_seed
-from botorch_risk.steady import sent
+from botorch_risk.seeding import as_seeds
+from botorch_risk.steady import one_look, sent
 from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -588,7 +588,7 @@ class Strategy:
         for replicates, view in self.views:
             if q != view.batch_size:
                 view = view.of_batch_size(q)
-            rows = self.method.propose(view)
+            rows = self._proposed_by(view)
             if rows.shape != (len(replicates), q, width):
                 raise BotorchTensorDimensionError(
                     f"Expected `propose` of {type(self.method).__name__} to give rows of shape "
@@ -596,10 +596,18 @@ class Strategy:
                 )
             asked[sent(torch.tensor(replicates), asked.device)] = rows
             without -= set(replicates)
-        for replicate in without:  # there is nothing to choose by
-            seed = derive_seed(self.seeds[replicate], "without outcomes", self._history.round)
-            asked[replicate] = self.space.initial([seed], q)[0]
+        if without:  # there is nothing to choose by
+            own, chosen = self._history.streams("without outcomes"), sorted(without)
+            asked[chosen] = self.space.initial([own[replicate] for replicate in chosen], q)
         return asked
+
+    def _proposed_by(self, view: View) -> Tensor:
+        try:
+            with one_look():
+                return self.method.propose(view)
+        except BaseException:
+            self._views = None  # a belief of data that it refuses, or one that has been used up
+            raise
 
     def _grouped(self, history: History, state: State, before: Views = ()) -> Views:
         r"""Replicates that form one batch, with their view; `before` has the beliefs so far."""

@@ -29,7 +29,6 @@ from botorch_risk.engine import Belief, DomainPosterior
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.scaled_gp import kernel_and_mean
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.finite_domain import FiniteDomain, PosteriorMean, maximize_between
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Classification, Method, State, View
@@ -273,7 +272,7 @@ class SampleDomain(Method):
         posterior = view.belief.posterior
         if not self.anywhere:
             return view.space.domain[posterior.mean.argmax(dim=-1)]
-        seeds = [derive_seed(seed, "recommendation", view.round) for seed in view.seeds]
+        seeds = view.history.streams("recommendation")
         best, _ = maximize_between(PosteriorMean(posterior), posterior.mean, view.space, seeds)
         return best.squeeze(-2)
 

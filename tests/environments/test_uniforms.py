@@ -2,7 +2,6 @@ r"""Draws against torch's own engines, grids and quadratures by hand."""
 
 import pytest
 import torch
-from torch.quasirandom import SobolEngine
 
 from botorch_risk.environments.uniforms import (
     SOBOL_RESOLUTION,
@@ -15,32 +14,29 @@ from botorch_risk.environments.uniforms import (
     seeded_uniforms,
     tensor_grid,
 )
-from botorch_risk.seeding import derive_seed
+from botorch_risk.seeding import Draws, sobol_points_of_each, streams
 
 BOX = torch.tensor([[3.0, -4.0], [5.0, -1.0]], dtype=torch.double)
 
 
 @pytest.mark.parametrize("dim", [1, 3])
-def test_quasi_random_points_are_those_of_the_engine(dim: int) -> None:
-    engine = SobolEngine(dim, scramble=True, seed=derive_seed(7, "here"))
-    expected = engine.draw(16, dtype=torch.double) + 2.0**-31
-    found = seeded_uniforms(16, dim, 7, "here")
+def test_quasi_random_points_are_those_of_the_sequence_in_the_middle_of_its_cells(dim: int) -> None:
+    found = seeded_uniforms(16, dim, [7, 8], "here")
     assert found.dtype == torch.float64
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-7)  # its first point is in float32
-    assert torch.equal(found[1:], expected[1:])
+    expected = sobol_points_of_each(streams([7, 8], "here"), 16, dim) + 2.0**-31
+    assert torch.equal(found, expected)
     assert SOBOL_RESOLUTION == 2.0**-30
     assert ((found > 0) & (found < 1)).all()
 
 
-def test_independent_points_are_those_of_a_generator() -> None:
-    generator = torch.Generator().manual_seed(derive_seed(7, "there"))
-    expected = torch.rand(5, 2, generator=generator, dtype=torch.double)
-    assert torch.equal(seeded_uniforms(5, 2, 7, "there", quasi=False), expected)
-    assert not torch.equal(seeded_uniforms(5, 2, 7, "here", quasi=False), expected)
+def test_independent_points_are_drawn_for_each_name() -> None:
+    expected = Draws([7], "there").uniforms(5, 2)[0]
+    assert torch.equal(seeded_uniforms(5, 2, 7, "there", quasi=False), torch.tensor(expected))
+    assert not (seeded_uniforms(5, 2, 7, "here", quasi=False) == torch.tensor(expected)).any()
 
 
 @pytest.mark.parametrize("quasi", [True, False])
-@pytest.mark.parametrize("dim", [1, 3, 600])  # 600: more than one block of scrambling matrices
+@pytest.mark.parametrize("dim", [1, 3, 600])
 def test_each_seed_has_its_own_points(dim: int, quasi: bool) -> None:
     seeds = [7, 8, 3]
     together = seeded_uniforms(5, dim, seeds, "here", quasi)

@@ -26,7 +26,7 @@ from botorch_risk.fit import (
     fit_pseudo_data,
 )
 from botorch_risk.models import one_hot_inputs
-from botorch_risk.seeding import derive_seed
+from botorch_risk.seeding import streams
 from tests.waves import BOUNDS
 from tests.waves import model_of as model_of_waves
 
@@ -53,9 +53,7 @@ def test_fits_in_place() -> None:
         (MaximumAPosteriori(), fit_exact_gp),
         (
             PseudoData(),
-            lambda model: fit_pseudo_data(
-                model, UNIT, seeds=[derive_seed(s, "estimate", 3) for s in (0, 1)]
-            ),
+            lambda model: fit_pseudo_data(model, UNIT, seeds=streams([0, 1], "estimate", 3)),
         ),
     ):
         ours, theirs = model_of(2), model_of(2)

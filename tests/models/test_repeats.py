@@ -24,7 +24,7 @@ from botorch_risk.acquisition import (
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.models import RepeatedOutcomes
 from botorch_risk.models.repeats import pool_repeated_rows
-from botorch_risk.models.training_data import notes_on_noise, validate_inputs, validate_outcomes
+from botorch_risk.models.training_data import NotesOnNoise, validate_inputs, validate_outcomes
 from tests.models.examples import repeats
 
 NAN = float("nan")
@@ -244,9 +244,15 @@ def test_constant_outcomes_are_a_warning_alone_and_in_a_batch():
 def test_small_scales_are_reported():
     X, Y = repeats(k=1)
     noise, counts, positive = torch.ones_like(Y), torch.zeros_like(Y), torch.tensor([True, False])
-    assert notes_on_noise(SingleTaskGP(X, Y), noise, counts, positive) == ([], False)
-    (message,), is_positive = notes_on_noise(SingleTaskGP(X, 1e-6 * Y), noise, counts, positive[:1])
-    assert "Rescale the outcomes" in message and is_positive
+    notes = NotesOnNoise(SingleTaskGP(X, Y), noise, counts, positive)
+    assert notes.warnings == []
+    said: list[str] = []
+    notes.require_positive(lambda: said.append("not positive"))
+    notes = NotesOnNoise(SingleTaskGP(X, 1e-6 * Y), noise, counts, positive[:1])
+    notes.require_positive(lambda: said.append("not positive either"))
+    assert said == ["not positive"]
+    (message,) = notes.warnings
+    assert "Rescale the outcomes" in message
 
 
 @pytest.mark.parametrize("kernel", [None, "matern", "scaled"])

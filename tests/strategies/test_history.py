@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.seeding import derive_seed
+from botorch_risk.seeding import streams
 from botorch_risk.strategies import History
 
 NAN = torch.nan
@@ -33,7 +33,7 @@ def test_rounds_start_when_the_initial_design_is_complete() -> None:
     assert history.round == 2
     assert history.rounds.tolist() == [0, 0, 0, 1, 1]
     assert history.before(1).num_rows == 3
-    assert history.streams("noise", 1) == [derive_seed(seed, "noise", 2, 1) for seed in (4, 7)]
+    assert history.streams("noise", 1) == streams([4, 7], "noise", 2, 1)
 
 
 def test_appending_leaves_the_history_as_it_was() -> None:

@@ -25,7 +25,7 @@ from botorch_risk.strategies import (
     Strategy,
 )
 
-SEEDS = (0, 1)
+SEEDS = (2, 3)
 UNIT = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
 WHOLE = LinearLimit({0: 1, 1: 1, 2: 1}, "==", 1)
 TWENTIETHS = UNIT * 20

@@ -64,7 +64,7 @@ def test_all_readings_are_evidence_of_the_noise_if_asked_for(num_repeats: int) -
 
 
 def test_uncertainty_sampling_comes_first() -> None:
-    strategy = build(rahbo_us, num_uncertainty=2)
+    strategy = build(rahbo_us, num_uncertainty=2, num_restarts=10, raw_samples=256)
     play(strategy, 1)
     for _ in range(2):
         spread = strategy.belief.noise.marginals(strategy.ask() / 2).variance

@@ -36,7 +36,7 @@ _DEFAULTS = {
     "hope": np.inf,  # a likelihood has long flat valleys, whose slopes promise little
 }
 
-_STATUS = {
+_STATUS: dict[int, tuple[FitStatus, str]] = {
     RowStatus.CONVERGED: (FitStatus.CONVERGED, ""),
     RowStatus.ITERATION_LIMIT: (FitStatus.ITERATION_LIMIT, ""),
     RowStatus.STALLED: (FitStatus.STALLED, "no step along the gradient raises the objective"),
@@ -195,7 +195,7 @@ class FitObjective(ABC):
         best = np.searchsorted(rows, lowest)
         evaluations = np.zeros(count, dtype=np.int64)
         np.add.at(evaluations, rows % count, minima.num_evaluations)
-        outcomes = [_STATUS[RowStatus(code)] for code in minima.status[best]]
+        outcomes = [_STATUS[code] for code in minima.status[best].tolist()]
         for replicate, reason in self.broken_data().items():
             outcomes[replicate] = (FitStatus.FAILED, reason)
         lost = np.array([status is FitStatus.FAILED for status, _ in outcomes])
@@ -206,8 +206,8 @@ class FitObjective(ABC):
         values, counts = sent(both, like.device).view(2, *self.batch_shape)
         return FitResult(
             objective=values.to(like.dtype),
-            status=tuple(status for status, _ in outcomes),
-            reasons=tuple(reason for _, reason in outcomes),
+            status=tuple([status for status, _ in outcomes]),
+            reasons=tuple([reason for _, reason in outcomes]),
             num_evaluations=counts.long(),
             method="closed form",
             optimum=Optimum(

@@ -32,8 +32,8 @@ from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, Uni
 from botorch_risk.engine.fit.priors import AnalyticDensity, log_density, normal_precision
 from botorch_risk.engine.progress import advance
 from botorch_risk.engine.recorded import Portable, Recorded, SelectedRows, are_recorded
-from botorch_risk.seeding import even_normals
-from botorch_risk.steady import sent, steady
+from botorch_risk.seeding import Draws, as_seeds, even_normals
+from botorch_risk.steady import fetched, sent, steady
 
 # Entries of the n x n covariance matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**16)
@@ -90,15 +90,17 @@ class MarginalLikelihoodObjective(FitObjective):
         if parts.fixed_noise is not None:
             finite &= parts.fixed_noise.isfinite()
         of_rows = torch.stack([(finite | ~counted).all(-1), counted.sum(-1)], dim=-1)
-        # R x (4 + d), in one download
-        known = torch.cat([of_rows, units_of(parts, counted & finite)], dim=-1).cpu().numpy()
+        self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
+        known, *own = fetched(  # R x (4 + d), and the hyperparameters
+            torch.cat([of_rows, units_of(parts, counted & finite)], dim=-1), *self._natural()
+        )
         count = known[:, 1].astype(np.int64)
         self._broken, self._empty = known[:, 0] == 0, count == 0
         self.num_observed = np.maximum(count, 1)
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
         self.units = Units.of(known[:, 2:]) if units is None else units
-        self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
+        self._own = self._versions(), own
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
         self.slices, self._positive = _layout(self.moved)
         self.num_parameters = len(self._positive)
@@ -344,10 +346,17 @@ class MarginalLikelihoodObjective(FitObjective):
         return self.transform(self._own_natural())
 
     def _own_natural(self) -> ndarray:
-        with torch.no_grad():
-            count = self.batch_shape.numel()
-            each = [one.natural.double().reshape(count, -1) for one in self.moved]
-            return torch.cat(each, dim=1).cpu().numpy()
+        if self._own[0] != self._versions():  # written since
+            self._own = self._versions(), fetched(*self._natural())
+        count = self.batch_shape.numel()
+        return np.concatenate([each.reshape(count, -1) for each in self._own[1]], axis=1)
+
+    @torch.no_grad()
+    def _natural(self) -> list[Tensor]:
+        return [one.natural for one in self.moved]
+
+    def _versions(self) -> list[int]:
+        return [one.raw._version for one in self.moved]
 
     def transform(self, natural: ndarray) -> ndarray:
         scale, centre = self.units.scale[:, None], self.units.centre[:, None]
@@ -410,7 +419,7 @@ class MarginalLikelihoodObjective(FitObjective):
             found.append(torch.stack(marginal, dim=-1))
         return torch.cat(found).double().cpu().numpy()
 
-    def draw_constants(self, num_samples: int, generators: Sequence[np.random.Generator]) -> None:
+    def draw_constants(self, num_samples: int, seeds: int | Sequence[int]) -> None:
         r"""Draw the constants given the model's other hyperparameters, of batch shape `[S, R]`."""
         if self._constant is None:
             return
@@ -419,7 +428,8 @@ class MarginalLikelihoodObjective(FitObjective):
             _, mean, precision = self.over_constant(self._own_natural(), rows).T
         # With outcomes of the other sign the constants have the other sign.
         sign = np.where(mean.reshape(num_samples, -1).sum(axis=0) < 0, -1.0, 1.0)
-        normal = (sign * even_normals(num_samples, generators)).flatten()
+        draws = Draws(as_seeds(seeds), "constant of the mean")
+        normal = (sign * even_normals(num_samples, draws)).flatten()
         constant = mean + normal / np.sqrt(precision) + self.units.centre
         self._constant.write(constant[:, None], self.lost)
 

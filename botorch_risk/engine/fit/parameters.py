@@ -3,7 +3,7 @@ r"""Read the parameters of a GPyTorch model for the closed-form fit, and write t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,10 +21,11 @@ from gpytorch.priors import NormalPrior, Prior, UniformPrior
 from gpytorch.utils.transforms import inv_sigmoid, inv_softplus
 from numpy import ndarray
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Parameter, Softplus
 from torch.nn.functional import softplus
 
 from botorch_risk.points import coefficients_kept
+from botorch_risk.steady import fetched
 
 # Keeps logarithms finite where a constraint is open at 0 or at infinity. Units of the data that are
 # larger or smaller than 1 widen it.
@@ -45,6 +46,7 @@ class Hyperparameter:
         constraint: Maps raw to natural values; None if they are the same.
         batch_shape: The batch shape of the model.
         priors: The priors on its natural values.
+        ends: The bounds of the constraint, if they are on the host already.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Hyperparameter:
     constraint: Interval | None
     batch_shape: torch.Size
     priors: tuple[Prior, ...] = ()
+    ends: tuple[ndarray, ndarray] | None = None
 
     @property
     def natural(self) -> Tensor:
@@ -66,11 +69,9 @@ class Hyperparameter:
     def is_positive(self) -> bool:
         return self.name != "constant"
 
-    def rows(self, *values: Tensor) -> ndarray:
-        r"""Values that broadcast to the shape of the parameter, `R x k` each, side by side."""
-        count = self.batch_shape.numel()
-        each = [v.detach().double().expand(self.raw.shape).reshape(count, -1) for v in values]
-        return torch.cat(each, dim=1).cpu().numpy()
+    def rows(self, value: ndarray) -> ndarray:
+        r"""A value that broadcasts to the shape of the parameter, `R x k`."""
+        return np.broadcast_to(value, self.raw.shape).reshape(self.batch_shape.numel(), -1)
 
     @property
     def is_profiled(self) -> bool:
@@ -88,8 +89,8 @@ class Hyperparameter:
         shape = 2, self.batch_shape.numel(), self.size
         lower, upper = np.full(shape, [[[-np.inf]], [[np.inf]]])
         if self.constraint is not None:
-            ends = self.rows(self.constraint.lower_bound, self.constraint.upper_bound)
-            lower, upper = np.split(ends, 2, axis=1)
+            both = self.constraint.lower_bound, self.constraint.upper_bound
+            lower, upper = map(self.rows, self.ends or fetched(*both))
             if self.constraint.enforced:  # open at its bounds: softplus never reaches 0
                 lower = lower + _margin(lower, self.raw.dtype, unit)
                 upper = upper - _margin(upper, self.raw.dtype, unit)
@@ -97,7 +98,7 @@ class Hyperparameter:
             lower = np.maximum(lower, POSITIVE_RANGE[0] * np.minimum(unit, 1.0))
             upper = np.minimum(upper, POSITIVE_RANGE[1] * np.maximum(unit, 1.0))
         if not self.raw.requires_grad:  # a point, so that it keeps its place in a row
-            lower = upper = np.clip(self.rows(self.natural), lower, upper)
+            lower = upper = np.clip(self.rows(fetched(self.natural)[0]), lower, upper)
         return lower, upper
 
     @torch.no_grad()
@@ -296,7 +297,10 @@ _INVERSES = {softplus: inv_softplus, torch.sigmoid: inv_sigmoid}
 def _is_invertible(constraint: Interval, raw: Tensor) -> bool:
     if constraint.enforced and constraint._inv_transform is None:
         return False
-    inverse = _INVERSES.get(constraint._transform)
+    transform = constraint._transform
+    if type(transform) is Softplus and (transform.beta, transform.threshold) == (1.0, 20.0):
+        transform = softplus  # as GPyTorch's `Positive` has it
+    inverse = _INVERSES.get(transform)
     is_known = not constraint.enforced or inverse is constraint._inv_transform is not None
     if type(constraint) in _CONSTRAINTS and is_known:
         return True
@@ -310,31 +314,44 @@ def _with_priors(
     model: Module, hyperparameters: Iterator[Hyperparameter]
 ) -> tuple[Hyperparameter, ...]:
     listed = list(hyperparameters)
+    named = []
     for name, module, prior, closure, _ in model.named_priors():
         if isinstance(prior, UniformPrior):
             raise NotInClosedFormError(f"a prior {name} of bounded support")
-        value = closure(module)
-        owner = next((i for i, one in enumerate(listed) if _is_same(value, one)), None)
-        if owner is None:
+        named.append((name, prior, list(_equals(closure(module), listed))))
+    ends = [
+        end
+        for one in listed
+        if one.constraint is not None
+        for end in (one.constraint.lower_bound, one.constraint.upper_bound)
+    ]
+    found = iter(fetched(*ends, *(flag for _, _, equals in named for _, flag in equals)))
+    listed = [
+        one if one.constraint is None else replace(one, ends=(next(found), next(found)))
+        for one in listed
+    ]
+    for name, prior, equals in named:
+        owners = [i for i, _ in equals if next(found)]
+        if not owners:
             raise NotInClosedFormError(f"a prior {name} on a function of the parameters")
-        listed[owner] = replace(listed[owner], priors=(*listed[owner].priors, prior))
+        owner = listed[owners[0]]
+        listed[owners[0]] = replace(owner, priors=(*owner.priors, prior))
     return tuple(listed)
 
 
-def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
-    r"""Whether a tensor equals the parameter, now and to first order."""
-    natural, raw = hyperparameter.natural, hyperparameter.raw
-    if value.shape != natural.shape:
-        return False
-    if not (raw.requires_grad and value.requires_grad):
-        return not raw.requires_grad and torch.equal(value, natural)
-    slope, own = (
-        torch.autograd.grad(tensor.sum(), raw, allow_unused=True)[0] for tensor in (value, natural)
-    )
-    if slope is None or own is None:
-        return False
-    with torch.no_grad():  # in one look
-        return torch.equal(torch.stack([value, slope]), torch.stack([natural, own]))
+def _equals(value: Tensor, listed: Sequence[Hyperparameter]) -> Iterator[tuple[int, Tensor]]:
+    r"""The parameters that a tensor may be: a flag tells if it is, now and to first order."""
+    for i, one in enumerate(listed):
+        natural, raw = one.natural, one.raw
+        if value.shape != natural.shape:
+            continue
+        if not raw.requires_grad:
+            yield i, (value == natural).all()
+        elif value.requires_grad:
+            (slope,) = torch.autograd.grad(value.sum(), raw, allow_unused=True, retain_graph=True)
+            if slope is not None:
+                (own,) = torch.autograd.grad(natural.sum(), raw)
+                yield i, ((value == natural) & (slope == own)).all()
 
 
 def _margin(bound: ndarray, dtype: torch.dtype, unit: ndarray | float) -> ndarray:

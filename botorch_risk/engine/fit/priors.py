@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, Prior
 from numpy import ndarray
-from numpy.random import Generator
+from scipy.special import gammaincinv
 from torch import Tensor
+
+from botorch_risk.seeding import Draws
 
 # An ndarray or a Tensor: the formulas of both are the same.
 Array = Any
@@ -71,17 +73,17 @@ class AnalyticDensity:
         return value.sum(axis=1), gradient
 
 
-def draw(
-    prior: Prior, shape: torch.Size, batch_shape: torch.Size, generator: Generator, replicate: int
-) -> ndarray | None:
-    r"""Draw the `k` values of one replicate from a LogNormal, Gamma or Normal prior, or None."""
+def draw(prior: Prior, shape: torch.Size, batch_shape: torch.Size, draws: Draws) -> ndarray | None:
+    r"""Draw values `R x k` from a LogNormal, Gamma or Normal prior, or None."""
     parameters = _parameters(prior, shape, batch_shape)
     if parameters is None:
         return None
-    first, second = parameters[0][replicate], parameters[1][replicate]
+    first, second, _ = parameters
     if isinstance(prior, GammaPrior):
-        return generator.gamma(first, 1.0 / second)
-    normal = generator.normal(first, np.sqrt(second))  # which is a variance
+        uniforms = draws.uniforms(first.shape[1])
+        drawn: ndarray = gammaincinv(first, uniforms) / second  # by its quantiles
+        return drawn
+    normal = first + np.sqrt(second) * draws.normals(first.shape[1])  # second is a variance
     return np.exp(normal) if isinstance(prior, LogNormalPrior) else normal
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from numpy import ndarray
-from numpy.random import Generator
 from torch import Size
 
 from botorch_risk.engine.fit.priors import draw
 from botorch_risk.engine.fit.results import Optimum
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import Draws, as_seeds
 
 if TYPE_CHECKING:
     from botorch_risk.engine.fit.fit_objective import FitObjective
@@ -97,16 +96,14 @@ def make_starts(
     Raises:
         ValueError: If restarts are to be drawn without a seed for each replicate.
     """
-    generators = _generators(batch_shape, num_restarts, seeds)
+    draws = _draws(batch_shape, num_restarts, seeds)
     moved = objective.moved
     own = objective.own()
     blocks = [own]
     if rougher is not None:
         shift = [np.full(h.size, np.log(rougher.get(h.name, 1.0))) for h in moved]
         blocks.append(own + np.concatenate(shift))
-    for _ in range(num_restarts):
-        pairs = enumerate(generators)
-        blocks.append(np.stack([_draw(objective, own[r], r, g, batch_shape) for r, g in pairs]))
+    blocks += [_drawn(objective, own, draws, batch_shape) for _ in range(num_restarts)]
     every, replicates = np.concatenate(blocks), np.arange(len(own))
     far = replicates[~(objective.units.is_standard | objective.lost)]
     if not far.size:
@@ -117,15 +114,12 @@ def make_starts(
     return Starts(np.concatenate([every, *scaled]), every_row, len(own))
 
 
-def _generators(
-    batch_shape: Size, num_restarts: int, seeds: int | Sequence[int] | None
-) -> list[Generator]:
+def _draws(batch_shape: Size, num_restarts: int, seeds: int | Sequence[int] | None) -> Draws:
     if num_restarts == 0:
-        return []
+        return Draws([])
     if seeds is None:
         raise ValueError(f"Expected `seeds` to draw restarts from. Got {num_restarts=}, {seeds=}.")
-    listed = as_seeds(seeds, batch_shape.numel())
-    return [np.random.default_rng(derive_seed(seed, "restarts of a fit")) for seed in listed]
+    return Draws(as_seeds(seeds, batch_shape.numel()), "restarts of a fit")
 
 
 def _in_units_of_targets(
@@ -142,22 +136,18 @@ def _in_units_of_targets(
     return start
 
 
-def _draw(
-    objective: MarginalLikelihoodObjective,
-    own: ndarray,
-    replicate: int,
-    generator: Generator,
-    batch_shape: Size,
+def _drawn(
+    objective: MarginalLikelihoodObjective, own: ndarray, draws: Draws, batch_shape: Size
 ) -> ndarray:
-    r"""One replicate's parameters from the priors, or around its first start without them."""
-    row = own + generator.standard_normal(own.shape)
-    centre, scale = objective.units.centre[replicate], objective.units.scale[replicate]
+    r"""Parameters `R x p` from the priors, or around the first starts without them."""
+    rows: ndarray = own + draws.normals(own.shape[1])
+    centre, scale = objective.units.centre[:, None], objective.units.scale[:, None]
     for h, slice_ in zip(objective.moved, objective.slices, strict=True):
         for prior in h.priors:
-            drawn = draw(prior, h.raw.shape, batch_shape, generator, replicate)
+            drawn = draw(prior, h.raw.shape, batch_shape, draws)
             if drawn is not None:
-                row[slice_] = np.log(drawn) if h.is_positive else (drawn - centre) / scale
-    return row
+                rows[:, slice_] = np.log(drawn) if h.is_positive else (drawn - centre) / scale
+    return rows
 
 
 # The factor by which data may grow before a fit starts afresh: between, the optimum moves a little,

@@ -24,7 +24,7 @@ from botorch_risk.engine.optim.polytope import Polytope, polytope_of
 from botorch_risk.engine.optim.polytope_sampler import PolytopeSampler
 from botorch_risk.engine.projected_bfgs.minima import RowStatus
 from botorch_risk.gradients import require_gradients
-from botorch_risk.seeding import as_seeds, derive_seed, sobol_points_of_each
+from botorch_risk.seeding import Draws, as_seeds, sobol_points_of_each, streams
 from botorch_risk.steady import steady
 
 # How far outside constraints a given point may be by rounding, in units of the range of the sum.
@@ -220,10 +220,10 @@ def _sobol_points(
     polytope: Polytope | None,
 ) -> ndarray:
     d = box.shape[-1]
-    streams = [derive_seed(seed, "raw points", pick) for seed in seeds]
+    own = streams(seeds, "raw points", pick)
     if polytope is not None:
-        return PolytopeSampler(polytope).search_points(streams, count)
-    uniforms = sobol_points_of_each(streams, count, d).numpy()
+        return PolytopeSampler(polytope).search_points(own, count)
+    uniforms = sobol_points_of_each(own, count, d).numpy()
     return uniforms if discrete is None else discrete.indexed(uniforms)
 
 
@@ -257,9 +257,7 @@ def _choose_starts(
     centered = np.where(finite, values - center[:, None], 0.0)
     spread = np.sqrt(np.square(centered).sum(axis=1) / count)
     spread[spread == 0.0] = 1.0
-    noise = [np.random.default_rng(derive_seed(seed, "starts", pick)) for seed in seeds]
-    score = eta * centered / spread[:, None]
-    score += np.stack([generator.gumbel(size=raw.shape[1]) for generator in noise])
+    score = eta * centered / spread[:, None] + Draws(seeds, "starts", pick).gumbels(raw.shape[1])
     score[~finite] = -np.inf
     best = np.where(finite, values, -np.inf).argmax(axis=1)
     score[np.arange(len(best)), best] = np.inf

@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_risk.engine.optim.polytope import Polytope
 from botorch_risk.engine.optim.polytope_proposals import Proposal, in_box, proposal_of
 from botorch_risk.engine.optim.polytope_walk import Walk
-from botorch_risk.seeding import derive_seed, sobol_points_of_each
+from botorch_risk.seeding import Draws, sobol_points_of_each
 
 # The least share of proposals inside for which points are proposed and rejected, and the number of
 # proposals by which it is measured.
@@ -57,11 +57,9 @@ class PolytopeSampler:
 
     def uniform(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Independent uniform points, a function of each seed, `R x num_points x d`."""
-        streams = [derive_seed(seed, "uniform") for seed in seeds]
 
         def uniforms(count: int) -> ndarray:
-            shape = count, self.polytope.d
-            return np.stack([np.random.default_rng(stream).random(shape) for stream in streams])
+            return Draws(seeds, "uniform").uniforms(count, self.polytope.d)
 
         return self.polytope.points(self._accepted(uniforms, seeds, num_points))
 

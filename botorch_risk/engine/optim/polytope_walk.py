@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from botorch_risk.engine.optim.polytope import ROUNDING, Polytope
 from botorch_risk.engine.optim.polytope_proposals import Proposal
-from botorch_risk.seeding import derive_seed
+from botorch_risk.seeding import Draws
 
 # A walk has this many rounds, and this many more for each column that moves; a round has a move for
 # each of them.
@@ -39,22 +39,19 @@ class Walk(Proposal):
         length = polytope.length[self.columns]
         matrix = np.concatenate([polytope.matrix, unit, -unit])
         limit = np.concatenate([polytope.limit, length, np.zeros(len(length))])
-        streams = [
-            np.random.default_rng(derive_seed(seed, "walk", int(self.columns[0]))) for seed in seeds
-        ]
+        draws = Draws(seeds, "walk", int(self.columns[0]))
 
-        def drawn(draw: str, *shape: int) -> ndarray:
-            each = [getattr(stream, draw)((count, *shape)) for stream in streams]
-            return np.concatenate(each)
+        def uniforms() -> ndarray:
+            return draws.uniforms(count).flatten()
 
         num_stepped = np.isin(polytope.stepped, self.columns).sum() if len(steps) else 0
         for _ in range(ROUNDS + ROUNDS_PER_COLUMN * (len(spread) + num_stepped)):
             for _ in range(len(spread)):
-                direction = drawn("standard_normal", len(spread)) @ spread
-                _along(flat, direction, matrix, limit, drawn("random"))
+                direction = draws.normals(count, len(spread)).reshape(len(flat), -1) @ spread
+                _along(flat, direction, matrix, limit, uniforms())
             for _ in range(num_stepped):
-                step = steps[(drawn("random") * len(steps)).astype(int)]
-                _along(flat, step, matrix, limit, drawn("random"), whole=True)
+                step = steps[(uniforms() * len(steps)).astype(int)]
+                _along(flat, step, matrix, limit, uniforms(), whole=True)
         points[...] = polytope.on_equalities(flat, polytope.target).reshape(
             points.shape
         )  # without rounding

@@ -85,11 +85,10 @@ def sample_exact_gp(
         model.train()
         num_samples = model.batch_shape[0]
         density = ExactLogPosterior.of_first_sample(model)
-        generators = density.generators(seeds)
-        samples, result = density.sample(density.starts, num_samples, generators, previous)
+        samples, result = density.sample(density.starts, num_samples, seeds, previous)
         every = MarginalLikelihoodObjective.of(model)
         every.write_moved(samples.reshape(-1, density.num_parameters), every.lost)
-        every.draw_constants(num_samples, generators)
+        every.draw_constants(num_samples, seeds)
         model.eval()
     return result
 

@@ -9,12 +9,14 @@ density is evaluated for all of them in one call: a chain would wait for each st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
-from numpy.random import Generator
 from scipy.special import gammaln, logsumexp
+
+from botorch_risk.seeding import Draws, streams
 
 # Degrees of freedom of the proposals: heavier tails than a posterior of logarithms.
 _FREEDOM = 5
@@ -40,16 +42,16 @@ class Proposal(NamedTuple):
     covariance: ndarray
 
 
-class Draws(NamedTuple):
+class Samples(NamedTuple):
     r"""Samples of `R` densities.
 
     Args:
-        samples: `S x R x p`, of equal weights.
+        values: `S x R x p`, of equal weights.
         effective: The effective number of draws that the samples stand for, `R`.
         proposal: Mean and covariance of the weighted draws.
     """
 
-    samples: ndarray
+    values: ndarray
     effective: ndarray
     proposal: Proposal
 
@@ -58,115 +60,160 @@ def sample_density(
     log_density: LogDensity,
     start: Proposal,
     num_samples: int,
-    generators: Sequence[Generator],
+    seeds: Sequence[int],
     num_stages: int = NUM_STAGES,
-) -> Draws:
+) -> Samples:
     r"""Draw from each of `R` densities.
 
     Args:
         log_density: Up to a constant; not finite where there is no density.
         start: Around the modes.
         num_samples: The number `S` of samples.
-        generators: One for each row: its draws do not depend on the other rows.
+        seeds: One for each row: its draws do not depend on the other rows.
         num_stages: The number of stages before the first look at the effective draws.
     """
-    rows = np.arange(len(generators))
-    weighted = _Weighted(log_density, start, generators)
-    for stage in range(num_stages):
-        weighted.add(rows, is_first=stage == 0)
-    for _ in range(_MORE_STAGES):
-        poor = rows[weighted.effective < _EFFECTIVE * num_samples]
-        if not poor.size:
+    R, p = start.location.shape
+    proposal = Proposal(start.location.copy(), start.covariance.copy())
+    found = Samples(np.empty((num_samples, R, p)), np.empty(R), proposal)
+    weighted = _Weighted.of_none(start, seeds)
+    for _ in range(num_stages):
+        weighted = weighted.after_one_more(log_density)
+    for stage in range(_MORE_STAGES + 1):
+        poor = weighted.effective < _EFFECTIVE * num_samples
+        ended = np.ones_like(poor) if stage == _MORE_STAGES else ~poor
+        weighted.of(ended).put_into(found)
+        if ended.all():
             break
-        weighted.add(poor)
-    samples = np.stack([weighted.resampled(row, num_samples) for row in range(len(rows))], axis=1)
-    return Draws(samples, weighted.effective, weighted.proposal)
+        weighted = weighted.of(~ended).after_one_more(log_density)
+    return found
 
 
+@dataclass(frozen=True)
 class _Weighted:
-    r"""The weighted draws of all rows, each with as many stages as it needs."""
+    r"""The weighted draws of `R` rows that have had equally many stages.
 
-    def __init__(
-        self, log_density: LogDensity, start: Proposal, generators: Sequence[Generator]
-    ) -> None:
-        self.log_density, self.generators, self.proposal = log_density, generators, start
+    Attributes:
+        rows: The rows, `R`.
+        seeds: One stream for each of them.
+        draws: `R x n x p`.
+        log_density: Of each draw, `R x n`.
+        log_proposal: Of each draw under the mixture of all proposals, not normalised, `R x n`.
+        weights: `R x n`, with a sum of 1.
+        effective: The effective number of draws, `R`.
+        proposal: Mean and covariance of the weighted draws.
+        parts: The number of draws, the location and the root of the covariance of each part of the
+            mixture.
+    """
+
+    rows: ndarray
+    seeds: ndarray
+    draws: ndarray
+    log_density: ndarray
+    log_proposal: ndarray
+    weights: ndarray
+    effective: ndarray
+    proposal: Proposal
+    parts: tuple[tuple[int, ndarray, ndarray], ...]
+
+    @classmethod
+    def of_none(cls, start: Proposal, seeds: Sequence[int]) -> _Weighted:
+        r"""No draws yet, around a start."""
         R, p = start.location.shape
-        self.effective = np.zeros(R)
-        self.draws = [np.zeros((0, p)) for _ in range(R)]
-        self.log_densities = [np.zeros(0) for _ in range(R)]
-        self.log_proposals = [np.zeros(0) for _ in range(R)]  # of the mixture, not normalised
-        self.parts: list[list[tuple[int, ndarray, ndarray]]] = [[] for _ in range(R)]
-        self.weights = [np.zeros(0) for _ in range(R)]
+        none = np.zeros((R, 0))
+        own = np.array(streams(seeds, "hyperparameters"))
+        draws = np.zeros((R, 0, p))
+        return cls(np.arange(R), own, draws, none, none, none, np.zeros(R), start, ())
 
-    def add(self, rows: ndarray, is_first: bool = False) -> None:
-        r"""One more stage of some rows."""
-        num_far = int(_SHARE_FAR * NUM_DRAWS) if is_first else 0
-        near = _FIRST if is_first else _WIDER
-        parts = [(NUM_DRAWS - num_far, near), (num_far, _FAR * near)][: 1 + (num_far > 0)]
-        root = np.linalg.cholesky(self.proposal.covariance[rows])
-        new = np.empty((NUM_DRAWS, len(rows), root.shape[-1]))
-        for k, row in enumerate(rows):
-            begin = 0
-            for count, scale in parts:
-                factor = np.sqrt(scale) * root[k]
-                new[begin : begin + count, k] = self._draw(row, count, factor)
-                self.parts[row].append((count, self.proposal.location[row].copy(), factor))
-                begin += count
-        found = self.log_density(new, rows)
-        for k, row in enumerate(rows):
-            self._take(row, new[:, k], found[:, k], len(parts))
-
-    def _draw(self, row: int, count: int, factor: ndarray) -> ndarray:
-        generator = self.generators[row]
-        normal = generator.standard_normal((count, len(factor)))
-        spread = np.sqrt(_FREEDOM / generator.chisquare(_FREEDOM, (count, 1)))
-        drawn: ndarray = self.proposal.location[row] + spread * (normal @ factor.T)
-        return drawn
-
-    def _take(self, row: int, new: ndarray, log_density: ndarray, num_new: int) -> None:
-        r"""Weight all draws of a row again, by the mixture of all its proposals."""
-        parts = self.parts[row]
-        old = _log_mixture(self.draws[row], parts[-num_new:])
-        self.log_proposals[row] = np.concatenate(
-            [np.logaddexp(self.log_proposals[row], old), _log_mixture(new, parts)]
+    def of(self, chosen: ndarray) -> _Weighted:
+        r"""Some rows, by a mask."""
+        if chosen.all():
+            return self
+        return _Weighted(
+            self.rows[chosen],
+            self.seeds[chosen],
+            self.draws[chosen],
+            self.log_density[chosen],
+            self.log_proposal[chosen],
+            self.weights[chosen],
+            self.effective[chosen],
+            Proposal(*(each[chosen] for each in self.proposal)),
+            tuple((count, at[chosen], root[chosen]) for count, at, root in self.parts),
         )
-        self.draws[row] = np.concatenate([self.draws[row], new])
-        known = np.where(np.isfinite(log_density), log_density, -np.inf)
-        self.log_densities[row] = np.concatenate([self.log_densities[row], known])
-        log_weights = self.log_densities[row] - self.log_proposals[row]
-        total = logsumexp(log_weights)
-        if not np.isfinite(total):  # no draw has a density: the start is all that is known
-            self.weights[row] = np.full(len(log_weights), 1.0 / len(log_weights))
-            return
-        weights = self.weights[row] = np.exp(log_weights - total)
-        self.effective[row] = 1.0 / np.square(weights).sum()
-        mean = weights @ self.draws[row]
-        centred = self.draws[row] - mean
-        covariance = (weights[:, None] * centred).T @ centred
-        self.proposal.location[row] = mean
-        self.proposal.covariance[row] = covariance + _FLOOR * np.eye(len(mean))
 
-    def resampled(self, row: int, num_samples: int) -> ndarray:
-        r"""Samples of equal weight, spread evenly along the direction of the largest variance."""
-        draws = self.draws[row]
-        _, directions = np.linalg.eigh(self.proposal.covariance[row])
+    def after_one_more(self, log_density: LogDensity) -> _Weighted:
+        r"""All draws after one more stage, weighted by the mixture of all proposals."""
+        new, added = self._drawn()
+        parts = (*self.parts, *added)
+        found = np.ascontiguousarray(log_density(new.swapaxes(0, 1), self.rows).T)
+        old = np.logaddexp(self.log_proposal, _log_mixture(self.draws, added))
+        log_proposal = np.concatenate([old, _log_mixture(new, parts)], axis=1)
+        known = np.where(np.isfinite(found), found, -np.inf)
+        known = np.concatenate([self.log_density, known], axis=1)
+        draws = np.concatenate([self.draws, new], axis=1)
+        weighed = self._weighed(draws, known - log_proposal)
+        return _Weighted(self.rows, self.seeds, draws, known, log_proposal, *weighed, parts)
+
+    def _drawn(self) -> tuple[ndarray, list[tuple[int, ndarray, ndarray]]]:
+        r"""New draws, `R x NUM_DRAWS x p`, and the parts of the mixture that they are of."""
+        num_far = 0 if self.parts else int(_SHARE_FAR * NUM_DRAWS)
+        near = _WIDER if self.parts else _FIRST
+        scales = [(NUM_DRAWS - num_far, near), (num_far, _FAR * near)][: 1 + (num_far > 0)]
+        location, covariance = self.proposal
+        root, p = np.linalg.cholesky(covariance), location.shape[1]
+        added = [(count, location, np.sqrt(scale) * root) for count, scale in scales]
+        draws = Draws(self.seeds.tolist(), "stage", self.draws.shape[1])
+        new = []
+        for count, _, factor in added:
+            normal, chi = draws.normals(count, p), draws.normals(count, _FREEDOM)
+            spread = np.sqrt(_FREEDOM / np.square(chi).sum(axis=-1, keepdims=True))
+            new.append(location[:, None] + spread * (normal @ factor.swapaxes(1, 2)))
+        return np.concatenate(new, axis=1), added
+
+    def _weighed(self, draws: ndarray, log_weights: ndarray) -> tuple[ndarray, ndarray, Proposal]:
+        r"""Weights `R x n`, effective draws, and moments; rows without a density keep theirs."""
+        total = logsumexp(log_weights, axis=1, keepdims=True)
+        has_any = np.isfinite(total)
+        even = 1.0 / log_weights.shape[1]
+        weights = np.where(has_any, np.exp(log_weights - np.where(has_any, total, 0.0)), even)
+        mean = (weights[:, None] @ draws)[:, 0]
+        centred = draws - mean[:, None]
+        covariance = (weights[..., None] * centred).swapaxes(1, 2) @ centred
+        covariance += _FLOOR * np.eye(mean.shape[1])
+        known = has_any[:, 0]
+        effective = np.where(known, 1.0 / np.square(weights).sum(axis=1), self.effective)
+        location = np.where(known[:, None], mean, self.proposal.location)
+        covariance = np.where(known[:, None, None], covariance, self.proposal.covariance)
+        return weights, effective, Proposal(location, covariance)
+
+    def put_into(self, found: Samples) -> None:
+        r"""Write samples of equal weight, spread evenly along the direction of largest variance."""
+        found.effective[self.rows] = self.effective
+        for to, own in zip(found.proposal, self.proposal, strict=True):
+            to[self.rows] = own
+        _, directions = np.linalg.eigh(self.proposal.covariance)
+        along = directions[..., -1]
         # The sign of an eigenvector is arbitrary; the order along it is not to be.
-        along = directions[:, -1] * np.sign(directions[np.abs(directions[:, -1]).argmax(), -1])
-        order = np.argsort(draws @ along, kind="stable")
-        steps = (np.arange(num_samples) + self.generators[row].random()) / num_samples
-        index = np.searchsorted(self.weights[row][order].cumsum(), steps)
-        chosen: ndarray = draws[order[index.clip(max=len(order) - 1)]]
-        return chosen
+        largest = np.abs(along).argmax(axis=1, keepdims=True)
+        along = along * np.sign(np.take_along_axis(along, largest, axis=1))
+        order = (self.draws @ along[..., None])[..., 0].argsort(axis=1, kind="stable")
+        num_samples = len(found.values)
+        steps = np.arange(num_samples) + Draws(self.seeds.tolist(), "resampled").uniforms(1)
+        mass = np.take_along_axis(self.weights, order, axis=1).cumsum(axis=1)
+        index = (mass[:, None] < steps[..., None] / num_samples).sum(axis=-1)
+        chosen = np.take_along_axis(order, index.clip(max=order.shape[1] - 1), axis=1)
+        samples = np.take_along_axis(self.draws, chosen[..., None], axis=1)
+        found.values[:, self.rows] = samples.swapaxes(0, 1)
 
 
 def _log_mixture(draws: ndarray, parts: Sequence[tuple[int, ndarray, ndarray]]) -> ndarray:
-    r"""The log of the sum of Student-t densities, each times its number of draws."""
+    r"""The log of the sum of Student-t densities, each times its number of draws, `R x n`."""
     p = draws.shape[-1]
     each = []
     for count, location, factor in parts:
-        z = np.linalg.solve(factor, (draws - location).T)
-        distance = np.square(z).sum(axis=0) / _FREEDOM
-        scale = np.log(count) - np.log(factor.diagonal()).sum()
+        z = np.linalg.solve(factor, (draws - location[:, None]).swapaxes(1, 2))
+        distance = np.square(z).sum(axis=-2) / _FREEDOM
+        sizes = np.log(factor.diagonal(axis1=-2, axis2=-1)).sum(axis=-1)
+        scale = np.log(count) - sizes[:, None]
         each.append(scale - 0.5 * (_FREEDOM + p) * np.log1p(distance))
     normaliser = gammaln((_FREEDOM + p) / 2) - gammaln(_FREEDOM / 2)
     normaliser -= 0.5 * p * np.log(np.pi * _FREEDOM)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from botorch_risk.engine.fit.fit_objective import FitObjective
 from botorch_risk.engine.fit.starts import Starts
-from botorch_risk.engine.sample.importance import NUM_STAGES, Draws, Proposal, sample_density
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.engine.sample.importance import NUM_STAGES, Proposal, Samples, sample_density
+from botorch_risk.seeding import as_seeds
 from botorch_risk.steady import steady
 
 # The mode is where the draws begin, no more: four digits are enough.
@@ -69,11 +69,6 @@ class LogPosterior(FitObjective):
         r"""The lower and upper bounds, `R x p` each; equal bounds fix a parameter."""
         return self.bounds(np.arange(len(self.num_observed)))
 
-    def generators(self, seeds: int | Sequence[int]) -> list[np.random.Generator]:
-        r"""A generator of hyperparameters for each replicate."""
-        seeds = as_seeds(seeds, len(self.num_observed))
-        return [np.random.default_rng(derive_seed(each, "hyperparameters")) for each in seeds]
-
     def begin(self, location: ndarray) -> None:
         r"""Prepare for draws around locations `R x p`."""
 
@@ -81,7 +76,7 @@ class LogPosterior(FitObjective):
         self,
         starts: Callable[[], Starts],
         num_samples: int,
-        generators: Sequence[np.random.Generator],
+        seeds: int | Sequence[int],
         previous: SampledHyperparameters | None = None,
     ) -> tuple[ndarray, SampledHyperparameters]:
         r"""Draw the parameters of each replicate, `S x R x p`.
@@ -89,16 +84,17 @@ class LogPosterior(FitObjective):
         Args:
             starts: Makes the starts of the search for the modes.
             num_samples: The number `S`.
-            generators: One for each replicate, whose draws depend on nothing else.
+            seeds: One for each replicate, whose draws depend on nothing else.
             previous: The result for almost the same data, instead of a search.
         """
+        listed = as_seeds(seeds, len(self.num_observed))
         start = _at_modes(self, starts()) if previous is None else _of(previous, self)
         self.begin(start.location)
         num_stages = NUM_STAGES if previous is None else _WARM_STAGES
-        draws = _drawn(self, start, num_samples, generators, num_stages)
+        draws = _drawn(self, start, num_samples, listed, num_stages)
         effective = np.where(self.lost, 0.0, draws.effective).reshape(self.batch_shape)
         moments = map(torch.as_tensor, draws.proposal)
-        return draws.samples, SampledHyperparameters(torch.as_tensor(effective), *moments)
+        return draws.values, SampledHyperparameters(torch.as_tensor(effective), *moments)
 
 
 def _at_modes(density: LogPosterior, starts: Starts) -> Proposal:
@@ -138,19 +134,15 @@ def _of(previous: SampledHyperparameters, density: LogPosterior) -> Proposal:
 
 
 def _drawn(
-    density: LogPosterior,
-    start: Proposal,
-    num_samples: int,
-    generators: Sequence[np.random.Generator],
-    num_stages: int,
-) -> Draws:
+    density: LogPosterior, start: Proposal, num_samples: int, seeds: Sequence[int], num_stages: int
+) -> Samples:
     r"""Draws of the hyperparameters; those whose limits are equal stay as they are."""
     location, covariance = start
     lower, upper = density.limits
     free = np.flatnonzero((lower < upper).any(axis=0))
     samples = np.broadcast_to(location, (num_samples, *location.shape)).copy()
     if not free.size:
-        return Draws(samples, np.full(len(location), float(num_samples)), start)
+        return Samples(samples, np.full(len(location), float(num_samples)), start)
 
     def log_density(theta: ndarray, rows: ndarray) -> ndarray:
         whole = np.broadcast_to(location[rows], (*theta.shape[:2], location.shape[1])).copy()
@@ -158,8 +150,8 @@ def _drawn(
         return density.log_density(whole, rows)
 
     inner = Proposal(location[:, free], covariance[:, free[:, None], free])
-    found = sample_density(log_density, inner, num_samples, generators, num_stages)
-    samples[..., free] = found.samples
+    found = sample_density(log_density, inner, num_samples, seeds, num_stages)
+    samples[..., free] = found.values
     location, covariance = location.copy(), covariance.copy()
     location[:, free], covariance[:, free[:, None], free] = found.proposal
-    return Draws(samples, found.effective, Proposal(location, covariance))
+    return Samples(samples, found.effective, Proposal(location, covariance))

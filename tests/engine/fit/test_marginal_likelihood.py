@@ -244,7 +244,7 @@ def test_what_is_written_is_read_again_at_the_bounds_too(name: str, dtype: torch
     middle = np.minimum(np.sqrt(lower * upper), 1.7)
     for values in (lower, np.minimum(upper, 1e4), middle):
         parameter.write(values, keep=np.zeros(2, dtype=bool))
-        again = parameter.rows(parameter.natural)
+        again = parameter.rows(parameter.natural.detach().numpy())
         assert raw.isfinite().all()
         eps = torch.finfo(dtype).eps
         np.testing.assert_allclose(again, values, rtol=max(1e-9, 30 * eps), atol=4 * eps)

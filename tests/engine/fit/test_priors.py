@@ -13,6 +13,7 @@ from gpytorch.priors import (
 )
 
 from botorch_risk.engine.fit.priors import draw, log_density, normal_precision
+from botorch_risk.seeding import Draws
 
 BATCH = torch.Size([3])
 SHAPE = torch.Size([3, 1, 2])
@@ -46,23 +47,26 @@ def test_value_and_gradient_equal_those_of_gpytorch(name: str, rows: list[int]) 
 
 
 @pytest.mark.parametrize(
-    ("prior", "mean"), [(GammaPrior(3.0, 6.0), 0.5), (NormalPrior(0.2, 0.7), 0.2)]
-)
-def test_draws_have_the_mean_of_the_prior(prior: Prior, mean: float) -> None:
-    generator = np.random.default_rng(0)
-    drawn = [draw(prior, SHAPE, BATCH, generator, replicate=1) for _ in range(2000)]
-    np.testing.assert_allclose(np.mean(drawn), mean, atol=0.05)
+    ("prior", "median"), [(GammaPrior(3.0, 6.0), 0.4457), (NormalPrior(0.2, 0.7), 0.2),
+                          (LogNormalPrior(-4.0, 1.0), np.exp(-4.0))]
+)  # fmt: skip
+def test_draws_are_of_the_prior(prior: Prior, median: float) -> None:
+    batch = torch.Size([4000])
+    drawn = draw(prior, torch.Size([4000, 1, 2]), batch, Draws(range(4000)))
+    assert drawn is not None and drawn.shape == (4000, 2)
+    np.testing.assert_allclose((drawn < median).mean(axis=0), 0.5, atol=0.03)
+    mean, variance = prior.mean.item(), prior.variance.item()
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=4 * (variance / 4000) ** 0.5)
 
 
-def test_draws_of_a_log_normal_have_its_median() -> None:
-    prior, generator = LogNormalPrior(-4.0, 1.0), np.random.default_rng(0)
-    drawn = [draw(prior, SHAPE, BATCH, generator, replicate=0) for _ in range(2000)]
-    np.testing.assert_allclose(np.median(np.log(drawn)), -4.0, atol=0.1)
+def test_each_replicate_is_drawn_from_its_own_prior() -> None:
+    prior = LogNormalPrior(torch.arange(3.0).view(3, 1, 1), torch.tensor(1e-3))
+    drawn = draw(prior, SHAPE, BATCH, Draws([5, 6, 7]))
+    np.testing.assert_allclose(np.log(drawn), np.tile(np.arange(3.0)[:, None], 2), atol=0.01)
 
 
 def test_other_priors_are_not_drawn_from() -> None:
-    generator = np.random.default_rng(0)
-    assert draw(HalfCauchyPrior(1.0), SHAPE, BATCH, generator, replicate=0) is None
+    assert draw(HalfCauchyPrior(1.0), SHAPE, BATCH, Draws([0, 1, 2])) is None
 
 
 def test_only_normal_priors_have_a_precision() -> None:
