@@ -1,7 +1,8 @@
 r"""What the loops ask of a GPU, counted: kernels, and how often the host waits for one.
 
 On the second device; on a GPU each wait costs about as much as three kernels. A limit is what was
-counted, with a little room: line searches end elsewhere on other processors.
+counted, with a little room: line searches end elsewhere on other processors. A decision waits at
+most 40 times, however many replicates there are.
 """
 
 from collections.abc import Callable
@@ -103,23 +104,20 @@ def robust_log_nei(q: int) -> Callable[[], Any]:
 
 
 LIMITS = {
-    "multi-start, R = 1": (multi_start, 1, 420, 14),
-    "multi-start, R = 512": (multi_start, 512, 540, 20),
-    "fit, R = 1": (fit, 1, 250, 15),
-    "RAHBO, R = 1": (rahbo, 1, 1_500, 50),
-    "RAHBO, R = 32": (rahbo, 32, 1_600, 55),
-    "RAHBO, R = 512": (rahbo, 512, 1_800, 60),
-    "SBO-KDE, R = 1": (sbo_kde, 1, 1_150, 40),
-    "SBO-KDE, R = 32": (sbo_kde, 32, 1_200, 42),
-    "SBO-KDE, R = 512": (sbo_kde, 512, 1_250, 42),
-    "V-UCB, R = 1": (v_ucb, 1, 1_350, 50),
-    "V-UCB, R = 32": (v_ucb, 32, 1_350, 50),
-    "V-UCB, R = 512": (v_ucb, 512, 1_400, 50),
+    "multi-start, R = 1": (multi_start, 1, 420, 12),
+    "multi-start, R = 512": (multi_start, 512, 540, 15),
+    "fit, R = 1": (fit, 1, 250, 9),
+    "RAHBO, R = 1": (rahbo, 1, 1_500, 30),
+    "RAHBO, R = 32": (rahbo, 32, 2_300, 40),
+    "RAHBO, R = 512": (rahbo, 512, 2_300, 40),
+    "SBO-KDE, R = 1": (sbo_kde, 1, 1_150, 30),
+    "SBO-KDE, R = 32": (sbo_kde, 32, 1_200, 32),
+    "SBO-KDE, R = 512": (sbo_kde, 512, 1_250, 34),
+    "V-UCB, R = 1": (v_ucb, 1, 1_350, 34),
+    "V-UCB, R = 32": (v_ucb, 32, 1_350, 36),
+    "V-UCB, R = 512": (v_ucb, 512, 1_450, 38),
     "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 5_400, 310),
 }
-# Where the program waits until rows have ended: each look is one of a loop of quasi-Newton steps.
-LOOPS = ("engine/recorded.py", "engine/optim/pointwise.py")
-OUTSIDE_LOOPS = 20
 
 
 @pytest.mark.parametrize(
@@ -135,9 +133,6 @@ def test_loops_ask_little_of_a_gpu(name: str) -> None:
     assert count.launches <= launches, _said(count)
     assert sum(count.synchronisations.values()) <= waits, _said(count)
     assert not count.one_by_one
-    if program is not robust_log_nei:  # an optimiser of BoTorch's
-        outside = [n for (_, site), n in count.sites.items() if not site.startswith(LOOPS)]
-        assert sum(outside) <= OUTSIDE_LOOPS, _said(count)
 
 
 def _said(count: Count) -> str:
@@ -145,20 +140,19 @@ def _said(count: Count) -> str:
 
 
 # The last of all rows ends later if there are more of them; nothing else may run more often.
-CALLS = {"RAHBO": (rahbo, 1.5), "SBO-KDE": (sbo_kde, 1.5), "V-UCB": (v_ucb, 1.75)}
+CALLS = {"RAHBO": rahbo, "SBO-KDE": sbo_kde, "V-UCB": v_ucb}
 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("size", [64, pytest.param(512, marks=pytest.mark.slow)])
 def test_python_does_not_run_for_each_replicate(name: str, size: int) -> None:
-    program, factor = CALLS[name]
     counts = []
     for replicates in (1, size):
         torch.manual_seed(0)
-        run = program(replicates)
+        run = CALLS[name](replicates)
         with counted(calls=True) as count:
             run()
         counts.append(count.calls)
     few, many = counts
     more = (many - few).most_common(12)
-    assert many.total() <= factor * few.total(), f"{few.total()} -> {many.total()}: {more}"
+    assert many.total() <= 1.5 * few.total(), f"{few.total()} -> {many.total()}: {more}"
