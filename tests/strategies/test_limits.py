@@ -234,7 +234,9 @@ def test_no_setting_comes_twice_while_another_within_the_limits_is_left(case: Li
 @pytest.mark.parametrize("place", BOXES)
 def test_a_replicate_does_not_depend_on_its_company(place: str) -> None:
     box = BOXES[place]
-    both = [strategies.rahbo(box, seeds, **MEAN_AND_VARIANCE, **FAST) for seeds in (SEEDS, SEEDS[1:])]
+    both = [
+        strategies.rahbo(box, seeds, **MEAN_AND_VARIANCE, **FAST) for seeds in (SEEDS, SEEDS[1:])
+    ]
     asked = []
     for strategy in both:
         asked.append([])
