@@ -63,11 +63,17 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     factor, info = torch.linalg.cholesky_ex(covariance)
     smallest = factor.detach().diagonal(dim1=-2, dim2=-1).square().amin(dim=-1)
     weak = (info > 0) | ~(smallest >= jitter)
-    if not weak.any():
+    is_on_host = covariance.device.type == "cpu"
+    if is_on_host and not weak.any():
         return factor
     identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
-    root: Tensor = psd_safe_cholesky(covariance + (weak * jitter)[..., None, None] * identity)
-    return root
+    raised = covariance + (weak * jitter)[..., None, None] * identity
+    if not is_on_host:  # a second factor takes less time there than a second look
+        root, info = torch.linalg.cholesky_ex(raised)
+        if not info.any():
+            return root
+    safe: Tensor = psd_safe_cholesky(raised)
+    return safe
 
 
 def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:

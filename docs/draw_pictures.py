@@ -2,6 +2,7 @@ r"""Draws the pictures of the concept pages: `python docs/draw_pictures.py` writ
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -193,9 +194,36 @@ def regret() -> None:
     save(figure, "regret")
 
 
+def decisions_on_a_gpu() -> None:
+    r"""Time of a decision against replicates, from the table of `bench/speed/README.md`."""
+    table = Path(__file__).parents[1] / "bench" / "speed" / "README.md"
+    rows: dict[str, list[tuple[float, ...]]] = {}
+    for line in table.read_text().splitlines():
+        found = re.match(r"\| ([A-Z-]+).*, R = ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", line)
+        if found:
+            numbers = tuple(float(each.replace(",", "")) for each in found.groups()[1:])
+            rows.setdefault(found.group(1), []).append(numbers)
+    figure, panels = plt.subplots(1, 3, figsize=(8.4, 2.8), sharey=True)
+    for axes, name in zip(panels, ("RAHBO", "SBO-KDE", "V-UCB"), strict=True):
+        R, gpu, cpu = zip(*rows[name], strict=True)
+        axes.loglog(R, cpu, "o-", color=ORANGE, label="one CPU thread")
+        axes.loglog(R, gpu, "o-", color=BLUE, label="H100")
+        axes.set(xlabel="replicates R", title=name)
+    panels[0].set_ylabel("one decision, ms")
+    panels[0].legend(fontsize=8)
+    save(figure, "decisions_on_a_gpu")
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     torch.manual_seed(0)
     with plt.rc_context(STYLE):
-        for draw in (noise_or_environment, risk_measures, balls, reporting_rules, regret):
+        for draw in (
+            noise_or_environment,
+            risk_measures,
+            balls,
+            reporting_rules,
+            regret,
+            decisions_on_a_gpu,
+        ):
             draw()

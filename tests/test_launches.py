@@ -116,7 +116,7 @@ LIMITS = {
     "V-UCB, R = 1": (v_ucb, 1, 1_350, 34),
     "V-UCB, R = 32": (v_ucb, 32, 1_350, 36),
     "V-UCB, R = 512": (v_ucb, 512, 1_450, 38),
-    "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 5_400, 310),
+    "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 5_000, 180),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -41,14 +41,20 @@ def constant_rows(X: Tensor) -> int:
     Results that depend only on these points need not be recomputed for each entry and step. The
     number is below `q`; for a single entry without a gradient it is `q - 1`.
     """
-    most = X.shape[-2] - 1
-    if X.requires_grad:
-        most = min(most, rows_without_gradient(X))
-    if most < 1 or 0 in X.shape:
+    most = _most_constant_rows(X)
+    if most < 1:
         return 0
     rows = X.detach()[..., :most, :].reshape(-1, most, X.shape[-1])
     shared = (rows == rows[:1]).all(dim=-1).all(dim=0)
     return int(shared.long().cumprod(dim=0).sum())
+
+
+def _most_constant_rows(X: Tensor) -> int:
+    r"""The most that `constant_rows` can be, without a look at values."""
+    if 0 in X.shape:
+        return 0
+    most = X.shape[-2] - 1
+    return min(most, rows_without_gradient(X)) if X.requires_grad else most
 
 
 def rows_without_gradient(X: Tensor) -> int:
@@ -65,6 +71,15 @@ def rows_without_gradient(X: Tensor) -> int:
     if first is None or first.shape != (*X.shape[:-2], first.shape[-2], X.shape[-1]):
         return 0
     return int(first.shape[-2])
+
+
+class _Shared(NamedTuple):
+    r"""Decisions that a t-batch shares, with what is kept of them."""
+
+    rows: Tensor
+    key: Any  # the risks and the posterior transform
+    points: Tensor  # with all values of the environments
+    risks: SharedRisks
 
 
 MEMORY_LIMIT = 4.0  # GiB
@@ -134,7 +149,7 @@ class RobustModel(ModelOfRisks):
         self.risks = Reductions(reductions)
         self.memory_limit = memory_limit
         self._joint: tuple[Any, Any] | None = None
-        self._shared: list[tuple[Tensor, Any, SharedRisks]] = []
+        self._shared: list[_Shared] = []
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_joint": None, "_shared": []}
@@ -236,15 +251,14 @@ class RobustModel(ModelOfRisks):
         self, X: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
     ) -> RiskPosterior:
         r"""The same for an exact GP, where the parts shared by a t-batch are computed once."""
-        count = self._num_shared(X)
-        first, rest = X.detach().reshape(-1, *X.shape[-2:])[0, :count], X[..., count:, :]
+        first = self._shared_rows(X)
+        rest = X[..., len(first) :, :]
         inputs, weights, columns = self.risks.expand(rest, chosen, self.input_widths)
         constant = inputs.new_empty(0, inputs.shape[-1])
         shared = None
-        if count:
-            points, of_shared, _ = self.risks.expand(first, chosen, self.input_widths)
-            constant = points.flatten(0, 1)
-            shared = self._remember(first, of_shared, (tuple(chosen), posterior_transform))
+        if len(first):
+            known = self._remember(first, chosen, posterior_transform)
+            constant, shared = known.points, known.risks
         self._check_memory(inputs, len(constant))
         if self._joint is None or self._joint[0] is not posterior_transform:
             belief = Belief(self._process_model, posterior_transform)
@@ -256,26 +270,32 @@ class RobustModel(ModelOfRisks):
     def _process_model(self) -> Any:
         return self.model._modules.get("mean_model", self.model)
 
-    def _num_shared(self, X: Tensor) -> int:
-        r"""The number of leading decisions that are constant and shared by the whole t-batch."""
-        if self.risks.batched:
-            return 0
-        most = constant_rows(X)
-        rows = X.detach().reshape(-1, *X.shape[-2:])[0, :most]
-        sizes = {len(known) for known, _, _ in self._shared if len(known) <= most}
-        # One that was met before, so that one set of samples serves all calls.
-        return max((size for size in sizes if self._knows(rows[:size])), default=most)
+    def _shared_rows(self, X: Tensor) -> Tensor:
+        r"""The leading decisions that are constant and shared by the whole t-batch.
 
-    def _knows(self, rows: Tensor) -> bool:
-        return any(torch.equal(known, rows) for known, _, _ in self._shared)
+        If they begin as known ones do, the known ones, so that one set of samples serves all calls.
+        """
+        every = X.detach().reshape(-1, *X.shape[-2:])
+        most = 0 if self.risks.batched else _most_constant_rows(X)
+        known = [each.rows for each in self._shared if len(each.rows) <= most]
+        if known:  # one look at all of them
+            equal = torch.stack([(every[:, : len(each)] == each).all() for each in known]).tolist()
+            found = [each for each, is_equal in zip(known, equal, strict=True) if is_equal]
+            if found:
+                return max(found, key=len)
+        return every[0, : constant_rows(X) if most else 0]
 
-    def _remember(self, rows: Tensor, weights: list[Tensor], key: Any) -> SharedRisks:
-        for known, of, shared in self._shared:
-            if of == key and torch.equal(known, rows):
-                return shared
-        shared = SharedRisks(weights, len(rows))
-        self._shared = [(rows.clone(), key, shared), *self._shared[: _KEPT - 1]]
-        return shared
+    def _remember(
+        self, rows: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
+    ) -> _Shared:
+        key = tuple(chosen), posterior_transform
+        for each in self._shared:
+            if each.key == key and (each.rows is rows or torch.equal(each.rows, rows)):
+                return each
+        points, weights, _ = self.risks.expand(rows, chosen, self.input_widths)
+        new = _Shared(rows.clone(), key, points.flatten(0, 1), SharedRisks(weights, len(rows)))
+        self._shared = [new, *self._shared[: _KEPT - 1]]
+        return new
 
     def _check_transform(self, posterior_transform: PosteriorTransform | None) -> None:
         if posterior_transform is not None and self.model.num_outputs != 1:

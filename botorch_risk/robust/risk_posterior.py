@@ -19,6 +19,7 @@ from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.joint_posterior import JointPosterior
+from botorch_risk.steady import one_look
 
 _MOMENT_SAMPLES = 64  # and as many with the opposite sign
 
@@ -48,10 +49,11 @@ def reduce_columns(values: Tensor, weights: Sequence[Tensor], columns: Sequence[
     The weights, one tensor for each risk, are broadcastable to `... x q x n_w`.
     """
     risks = []
-    for column, weight in zip(columns, weights, strict=True):
-        part = values[..., column.start : column.stop, column.outcome]
-        part = part if column.sign == 1 else column.sign * part
-        risks.append(column.risk_measure(part, weight))
+    with one_look():
+        for column, weight in zip(columns, weights, strict=True):
+            part = values[..., column.start : column.stop, column.outcome]
+            part = part if column.sign == 1 else column.sign * part
+            risks.append(column.risk_measure(part, weight))
     return risks[0].unsqueeze(-1) if len(risks) == 1 else torch.stack(risks, dim=-1)
 
 
