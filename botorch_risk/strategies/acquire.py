@@ -117,7 +117,8 @@ class Acquire(Method):
         if not self.batched:
             X, Y = X.squeeze(0), Y.squeeze(0)
         if self.batched and self.model is standardized_gp:
-            before = view.previous[0] if view.previous else None
+            known = view.previous  # a wrapper's belief is of another kind
+            before = known[0] if isinstance(known, list) and known else None
             model: Any = renewed_standardized_gp(before, X, Y)
         else:
             model = self.model(X, Y)

@@ -236,10 +236,9 @@ class EnvironmentRisk(Method):
 
     def _models_before(self, view: View) -> list[Any]:
         r"""The models of the previous round, if nothing reads them any more."""
-        if view.previous is None or self.uses_previous:
-            return [None] * self.num_outcomes
-        joint: Any = view.previous.model
-        return list(joint.models) if isinstance(joint, ModelList) else [joint]
+        joint = None if self.uses_previous else getattr(view.previous, "model", None)
+        models = list(joint.models) if isinstance(joint, ModelList) else [joint]
+        return models if len(models) == self.num_outcomes else [None] * self.num_outcomes
 
     def propose(self, view: View) -> Tensor:
         r"""Rows chosen in sequence, each with the earlier ones pending, and those that run."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.risk import Expectation
-from botorch_risk.seeding import derive_seed
+from botorch_risk.seeding import streams
 from botorch_risk.strategies import Box
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -51,7 +51,7 @@ def test_each_replicate_is_told_its_own_data_once_a_round() -> None:
     assert [each[0] for each in log] == ["made", "told", "asked"] * 2
     for replicate, (made, told, asked) in enumerate([log[:3], log[3:]]):
         assert torch.equal(made[1].bounds, UNIT)
-        assert made[2] == derive_seed([3, 5][replicate], "ask/tell", 1)
+        assert made[2] == streams([3, 5], "ask/tell", 1)[replicate]
         assert torch.equal(told[1], pairs[replicate])
         torch.testing.assert_close(told[2], Y[replicate], equal_nan=True)
         assert asked == ("asked", 2)

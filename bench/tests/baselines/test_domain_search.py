@@ -168,12 +168,12 @@ def test_entropy_search_is_that_of_botorch_on_the_same_draws() -> None:
     from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
     from botorch.utils.sampling import manual_seed
 
-    from botorch_risk.seeding import derive_seed
+    from botorch_risk.seeding import streams
 
     strategy = told(max_value_entropy_search)
     X = grid()[ROWS]
     model: SingleTaskGP = build_model(X)
-    with manual_seed(derive_seed(0, "acquisition", 1) % 2**31), torch.no_grad():
+    with manual_seed(streams([0], "acquisition", 1)[0] % 2**31), torch.no_grad():
         acqf = qMaxValueEntropy(model, grid())
         expected = acqf(grid().unsqueeze(-2))
     torch.testing.assert_close(score(strategy)[0], expected)

@@ -21,7 +21,7 @@ from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.engine import fit_exact_gp
 from botorch_risk.fit import FullyBayesian, MaximumAPosteriori, PseudoData, fit_pseudo_data
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.seeding import derive_seed
+from botorch_risk.seeding import streams
 from botorch_risk.strategies import Acquire, Strategy, uhe_bo
 
 BOUNDS = torch.tensor([[0.0], [2.0]], dtype=torch.double)
@@ -88,7 +88,7 @@ def test_pseudo_data_are_those_of_the_round() -> None:
     history = strategy.history.of([1])
     expected = standardized_gp(history.X / 2, history.mean.unsqueeze(-1))
     unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-    fit_pseudo_data(expected, unit, seeds=[derive_seed(7, "estimate", 2)])
+    fit_pseudo_data(expected, unit, seeds=streams([7], "estimate", 2))
     torch.testing.assert_close(found, expected.covar_module.lengthscale, rtol=1e-6, atol=1e-6)
 
 

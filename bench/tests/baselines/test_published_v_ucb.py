@@ -76,7 +76,7 @@ def test_the_likelihood_is_maximised_every_third_round_without_priors() -> None:
     model: Any = strategy.belief.model
     assert [*model.named_priors()] == []
     assert not hasattr(model, "outcome_transform")
-    assert (found[-1][:, -1] >= SMALLEST_NOISE).all()
+    assert (found[-1][:, -1] >= SMALLEST_NOISE * (1 - 1e-6)).all()  # a bound in float32
     assert (model.mean_module(torch.rand(2, 3, 2).double()) == 0).all()
 
 
