@@ -52,6 +52,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         ValueError: If `beta` is negative or not finite, or there is no sample.
 
     Example:
+        >>> import torch
         >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
         >>> from botorch_risk.acquisition import select_value

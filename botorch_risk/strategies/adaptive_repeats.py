@@ -177,7 +177,7 @@ class WorthOfReadings:
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> rule = WorthOfReadings(num_repeats=(2, 6), moving_cost=100.0)  # a reading costs 1
+        >>> rule = WorthOfReadings(num_repeats=(2, 6), moving_cost=1e3)  # a reading costs 1
         >>> strategy = adaptive_repeats(bounds, 0, risk_aversion=1.0, rule=rule, num_initial=5)
         >>> X = strategy.ask()  # decisions with their numbers of readings
         >>> strategy.tell(X, (3 * X[..., :1]).sin() + torch.tensor([-0.1, 0.0, 0.1]))

@@ -401,7 +401,7 @@ def risk_search(
         >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
         >>> parts = {"environment": weather, "risk_measure": ConditionalValueAtRisk(0.2)}
         >>> load = RiskConstraint.chance(weather, 1.8, outcome=1, delta=0.1)
-        >>> strategy = risk_search(bounds, [0, 1], constraints=[load], num_initial=6, **parts)
+        >>> strategy = risk_search(bounds, [0, 2], constraints=[load], num_initial=6, **parts)
         >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
         >>> w = weather.points[torch.arange(6) % 5].expand(2, 6, 1)
         >>> Y = torch.stack([(4 * X).sin() + w, X + w], dim=-1)  # R x q x k x m
