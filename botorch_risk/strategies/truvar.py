@@ -29,6 +29,7 @@ from botorch_risk.engine import Belief, DomainPosterior
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.scaled_gp import kernel_and_mean
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.steady import steady
 from botorch_risk.strategies.finite_domain import FiniteDomain, PosteriorMean, maximize_between
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Classification, Method, State, View
@@ -249,7 +250,9 @@ class SampleDomain(Method):
         return True
 
     def propose(self, view: View) -> Tensor:
-        return self.sampler.choose(view, self.terms)
+        view.belief  # noqa: B018 - its model is written to before the block
+        with steady():  # else every reading of the posterior compares the model's parameters
+            return self.sampler.choose(view, self.terms)
 
     def learn(self, view: View) -> State:
         r"""Adds the cost of the last round."""
