@@ -101,7 +101,7 @@ def test_a_report(device: torch.device) -> None:
 @rules
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
 def test_tables_wait_for_nothing_but_their_lotteries(rule: str, measure: RiskMeasure) -> None:
-    r"""The checks of a risk measure wait, and the walk along an envelope, as they do elsewhere."""
+    r"""The checks of a risk measure and of a factor wait, and the walk along an envelope."""
     known = belief(SIM, measure)
     _ = known.risk, known.bounds
     with counted() as count:
@@ -113,7 +113,9 @@ def test_tables_wait_for_nothing_but_their_lotteries(rule: str, measure: RiskMea
             ours[kind] += number
     assert ours == {"upload": lotteries}
     assert all(
-        site.startswith(("tables/", "risk/measures", "acquisition/lacing", "acquisition/expected_"))
+        site.startswith(
+            ("tables/", "risk/measures", "matrices", "acquisition/lacing", "acquisition/e")
+        )
         for _, site in count.sites
     )
 
