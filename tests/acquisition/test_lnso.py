@@ -14,7 +14,7 @@ from botorch_risk.acquisition import maximize_value_at_risk
 from botorch_risk.acquisition.lnso import _Target, _Training
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.seeding import derive_seed, generators
+from botorch_risk.seeding import generators, streams
 
 SMALL: dict[str, Any] = {"num_starts": 2, "num_steps": 30, "num_training_steps": 60}
 BOX = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64)
@@ -84,7 +84,7 @@ def test_never_ends_below_its_starts() -> None:
         )
         for k in (1, 20)
     ]
-    raw = [derive_seed(seed, "LNSO starts") for seed in seeds]
+    raw = streams(seeds, "LNSO starts")
     X = seeded_uniforms(256, 1, raw, "LNSO")
     W = normal(128, generators(seeds, "LNSO", "comparison"))
     pairs = torch.cat(
