@@ -31,7 +31,7 @@ from botorch_risk.strategies import Strategy, table_search, truvar
 
 NUM_READINGS = 35
 LINE = torch.linspace(0, 1, 30, dtype=torch.double)
-# Builds what is not timed, and returns what is.
+# Prepares a case, and returns the function to time.
 Case = Callable[[int], Callable[[], Any]]
 
 

@@ -138,8 +138,7 @@ class Portable:
     r"""An objective that reads its arguments and nothing else.
 
     Args:
-        key: What it is besides its tensors: of objectives with the same key, one may be recorded
-            for another.
+        key: Names it without its tensors: objectives with the same key share their recordings.
         function: From points `rows x p` and the other tensors to values and gradients.
         given: The other tensors.
     """
@@ -158,7 +157,7 @@ class Replays:
     The recording serves every function of the same key and shapes, in this and in later rounds.
 
     Args:
-        key: Names the function: what it is besides its tensors.
+        key: Names the function without its tensors.
         function: From a tensor `X` and those in `given` to a tensor.
         given: The inputs that stay.
     """

@@ -117,7 +117,7 @@ class Acquire(Method):
         if not self.batched:
             X, Y = X.squeeze(0), Y.squeeze(0)
         if self.batched and self.model is standardized_gp:
-            known = view.previous  # a wrapper's belief is of another kind
+            known = view.previous  # a wrapper has another kind of belief
             before = known[0] if isinstance(known, list) and known else None
             model: Any = renewed_standardized_gp(before, X, Y)
         else:

@@ -29,7 +29,7 @@ PADDED_TO = 32
 
 @dataclass(frozen=True)
 class LikelihoodForm:
-    r"""What a loss is besides its tensors; equal forms share their recordings.
+    r"""A loss without its tensors; equal forms share their recordings.
 
     Args:
         sizes: The name and the number of values of each hyperparameter in a row.
@@ -38,7 +38,7 @@ class LikelihoodForm:
         has_best_constant: Whether the constant is the best one.
         priors: For each prior its kind and the position of its hyperparameter in `sizes`; None for
             the constant's.
-        is_of_logarithms: Whether the density is of the logarithms of positive hyperparameters.
+        is_of_logarithms: Whether it is a density over logarithms of positive hyperparameters.
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -129,7 +129,7 @@ def tensors(
     best_constant: BestConstant | None,
     priors: Sequence[Tensor],
 ) -> tuple[Tensor, ...]:
-    r"""What a `LikelihoodForm` is given besides parameters, with the training points padded.
+    r"""The arguments of a `LikelihoodForm` after the parameters, with padded training points.
 
     Args:
         X: `rows x n x d`.

@@ -140,7 +140,7 @@ class PriorProcess:
 
     @property
     def has_shared_units(self) -> bool:
-        r"""Whether the scale and, of a stationary kernel, the variance are those of every point."""
+        r"""Whether all points share the scale and, under a stationary kernel, the variance."""
         return self._shared_units() is not None
 
     def _shared_units(self) -> tuple[Tensor, Tensor] | None:

@@ -149,7 +149,7 @@ class _MomentsAt(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, Z: Tensor, sums: WeightedSums) -> tuple[Tensor, Tensor]:
         kernel: Any = sums.process.prior.cache.kernel
-        scale = sums.points.prior.scale[:, :1].unsqueeze(-1)  # that of every point, B x 1 x 1
+        scale = sums.points.prior.scale[:, :1].unsqueeze(-1)  # all points share it, B x 1 x 1
         ctx.sums = sums
         few = Z.shape[:-1].numel() * sums.inputs.shape[-2] <= MOST_ENTRIES and kernel.nu != 0.5
         if few and are_on_host(Z):

@@ -118,7 +118,7 @@ def begin(
 ) -> None:
     r"""Enter the values at the starts; rows that fail or have converged at once never start.
 
-    The arguments are those of `advance`.
+    For the arguments see `advance`.
     """
     rows.value, rows.gradient, rows.milestone = value, gradient, value
     rows.fresh = ~on.functions.isfinite(rows.metric).all(2).all(1)
