@@ -138,14 +138,14 @@ def test_draws_are_independent_and_of_their_distributions() -> None:
     draws = Draws(seeds, "x")
     uniforms, normals, gumbels = draws.uniforms(n), draws.normals(n), draws.gumbels(n)
     assert uniforms.min() > 0 and uniforms.max() < 1
-    for sample, law in (
+    for sample, distribution in (
         (uniforms, stats.uniform),
         (normals, stats.norm),
         (gumbels, stats.gumbel_r),
     ):
-        assert stats.kstest(sample.ravel(), law.cdf).pvalue > 1e-3
-        assert stats.kstest(sample[:, 0], law.cdf).pvalue > 1e-3  # the first of each seed
-        assert stats.kstest(sample[0], law.cdf).pvalue > 1e-3  # all of one seed
+        assert stats.kstest(sample.ravel(), distribution.cdf).pvalue > 1e-3
+        assert stats.kstest(sample[:, 0], distribution.cdf).pvalue > 1e-3  # the first of each seed
+        assert stats.kstest(sample[0], distribution.cdf).pvalue > 1e-3  # all of one seed
     centred = uniforms - 0.5
     other = Draws(seeds, "y").uniforms(n) - 0.5
     for first, second in (

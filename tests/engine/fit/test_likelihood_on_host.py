@@ -68,12 +68,14 @@ def problem(seed: int) -> tuple[dict[str, Any], ndarray, ndarray]:
 
 
 def test_it_is_the_likelihood_of_pytorch_on_a_thousand_problems() -> None:
-    worst = 0.0
+    errors = []
     for seed in range(40):
         host, values, expected = problem(seed)
         found = LikelihoodOnHost.of(**host)(values, np.arange(len(values)))
-        worst = max(worst, distance(found, expected))
-    assert worst < 1e-8  # at a noise of 1e-6 the condition number is 1e7
+        errors += [distance(*pair) for pair in zip(found[:, None], expected[:, None], strict=True)]
+    # At a noise of 1e-6 the condition number is 1e7, and PyTorch's gradient is a difference of
+    # squares: where the two differ most, extended precision shows PyTorch to be off.
+    assert np.mean(np.array(errors) < 1e-9) > 0.995 and max(errors) < 1e-8
 
 
 def distance(found: ndarray, expected: ndarray) -> float:
