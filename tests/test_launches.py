@@ -61,7 +61,7 @@ def third(prepared: Callable[[], Callable[[], Any]]) -> Callable[[], Any]:
 
 def late_ask(strategy: Any, observe: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Any:
     r"""An `ask` for whose shapes there are recordings."""
-    for _ in range(6):
+    for _ in range(7):
         strategy.tell(*observe(strategy.ask()))
     return strategy.ask
 
@@ -108,8 +108,8 @@ LIMITS = {
     "multi-start, R = 512": (multi_start, 512, 540, 15),
     "fit, R = 1": (fit, 1, 250, 9),
     "RAHBO, R = 1": (rahbo, 1, 1_500, 30),
-    "RAHBO, R = 32": (rahbo, 32, 2_300, 40),
-    "RAHBO, R = 512": (rahbo, 512, 2_300, 40),
+    "RAHBO, R = 32": (rahbo, 32, 1_600, 40),
+    "RAHBO, R = 512": (rahbo, 512, 2_300, 40),  # a shape of its late starts is new
     "SBO-KDE, R = 1": (sbo_kde, 1, 1_150, 30),
     "SBO-KDE, R = 32": (sbo_kde, 32, 1_200, 32),
     "SBO-KDE, R = 512": (sbo_kde, 512, 1_250, 34),
