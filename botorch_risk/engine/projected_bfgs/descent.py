@@ -19,14 +19,12 @@ import numpy as np
 import torch
 from numpy import ndarray
 
-from botorch_risk.engine.projected_bfgs.arrays import Array, Arrays
+from botorch_risk.engine.projected_bfgs.arrays import Alone, Array, Arrays, Objective
 from botorch_risk.engine.projected_bfgs.leaders import Leaders
 from botorch_risk.engine.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.engine.projected_bfgs.polyhedron import Polyhedron
 from botorch_risk.engine.projected_bfgs.replayed import descend_by_replays, is_replayed
 from botorch_risk.engine.projected_bfgs.step import RUNNING, Rows, Rules, advance, begin, end
-
-Objective = Callable[[Array, ndarray], tuple[Array, Array]]
 
 
 def minimize_rows(
@@ -156,11 +154,9 @@ def _descend(
     is_out_of_time: Callable[[], bool],
 ) -> Minima:
     r"""Descend by one evaluation after the other; finished rows are dropped."""
-    value, gradient = objective(rows.x, rows.index)
-    begin(on, rules, rows, leaders, value, gradient)
-    result = _Ends(
-        rows.x + 0.0, value + 0.0, rows.status + 0.0, rows.evaluations + 0.0, rows.metric + np.nan
-    )
+    result, by_rows = _Ends.of(rows), on
+    on, rows, leaders = _alone(on, rows, leaders)
+    begin(on, rules, rows, leaders, *on.evaluated(objective, rows.x, rows.index))
     rows = _retire(on, rows, result, at_least=0.0)
     steps = 0
     while rows.index.size:
@@ -168,11 +164,21 @@ def _descend(
             end(on, rows, rows.status == RUNNING, RowStatus.ITERATION_LIMIT)
             _retire(on, rows, result, at_least=0.0)
             break
-        advance(on, rules, rows, leaders, *objective(rows.trial, rows.index))
+        on, rows, leaders = _alone(on, rows, leaders)
+        advance(on, rules, rows, leaders, *on.evaluated(objective, rows.trial, rows.index))
         steps += 1
         if on.is_time_to_look(steps):
             rows = _retire(on, rows, result, on.few_finished)
-    return result.on_host(on)
+    return result.on_host(by_rows)
+
+
+def _alone(on: Arrays, rows: Rows, leaders: Leaders | None) -> tuple[Arrays, Rows, Leaders | None]:
+    r"""The only row on the host by itself; several rows as they are."""
+    is_only = on.device is None and len(rows.index) == 1 and rows.x.ndim > 1
+    if not is_only or rows.within is not None:
+        return on, rows, leaders
+    on = Alone()
+    return on, rows.keep(0, rows.index), leaders and replace(leaders, on=on)
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,19 @@ class _Ends:
     evaluations: Array
     metric: Array
 
+    @classmethod
+    def of(cls, rows: Rows) -> _Ends:
+        r"""Of rows that have not begun."""
+        return cls(*(getattr(rows, each.name) + 0.0 for each in fields(cls)))
+
+    def enter(self, on: Arrays, rows: Rows, which: Array, owner: Array) -> None:
+        r"""Enter the ends of some of the rows for their owners."""
+        for name in ("x", "value", "status", "evaluations"):
+            getattr(self, name)[owner] = getattr(rows, name)[which]
+        # Nothing was learnt of a fresh metric.
+        unknown = rows.fresh[which][..., None, None]
+        self.metric[owner] = on.put_in(rows.metric[which], unknown, np.nan)
+
     def on_host(self, on: Arrays) -> Minima:
         ends = (getattr(self, f.name) for f in fields(self))
         x, value, status, evaluations, metric = on.get(*ends)
@@ -195,15 +214,13 @@ def _retire(on: Arrays, rows: Rows, result: _Ends, at_least: float) -> Rows:
     r"""Write finished rows into the result and drop them if they are many."""
     (status,) = on.get(rows.status)
     finished = status != RUNNING
-    if not finished.any() or finished.mean() < at_least:
+    count = np.count_nonzero(finished)
+    if not count or count < at_least * finished.size:
         return rows
+    if count == finished.size:
+        result.enter(on, rows, ..., on.put(rows.index))
+        return replace(rows, index=rows.index[:0])
     order = np.concatenate([np.flatnonzero(finished), np.flatnonzero(~finished)])
     which, owner = on.put(np.stack([order, rows.index[order]]))
-    count = finished.sum()
-    ended, to, rest = which[:count], owner[:count], which[count:]
-    result.x[to], result.value[to] = rows.x[ended], rows.value[ended]
-    result.status[to], result.evaluations[to] = rows.status[ended], rows.evaluations[ended]
-    # Nothing was learnt of a fresh metric.
-    unknown = rows.fresh[ended][:, None, None]
-    result.metric[to] = on.put_in(rows.metric[ended], unknown, np.nan)
-    return rows.keep(rest, rows.index[order[count:]])
+    result.enter(on, rows, which[:count], owner[:count])
+    return rows.keep(which[count:], rows.index[order[count:]])

@@ -78,7 +78,7 @@ class Leaders:
         # In the bowl of a minimum at a distance the slope towards it is twice the gap, and on the
         # way to a kink the gap itself.
         close = self.on.largest(offset) <= NEAR  # False for NaN
-        slope = (gradient * offset).sum(1)
+        slope = self.on.dot(gradient, offset)
         in_bowl, to_kink = (abs(slope - k * gap) <= BOWL * k * gap for k in (2.0, 1.0))
         follows = close & (in_bowl | to_kink if self.kinks else in_bowl)
         return (gap > error) & (follows | (gap - error > self.hope * promise))

@@ -121,7 +121,7 @@ def begin(
     For the arguments see `advance`.
     """
     rows.value, rows.gradient, rows.milestone = value, gradient, value
-    rows.fresh = ~on.functions.isfinite(rows.metric).all(2).all(1)
+    rows.fresh = ~on.functions.isfinite(rows.metric).all(-1).all(-1)
     if rows.within is None:
         _look_round(on, rows)
     _reset_metric(on, rows, rows.fresh)
@@ -143,12 +143,12 @@ def advance(
     if on.any(rejected):
         shrink = _shrunk(on, rows, value, slope)
         if rules.kinks:
-            rise = (gradient * (trial - rows.x)).sum(1)
+            rise = on.dot(gradient, trial - rows.x)
             shrink = _to_kink(on, rows, value, slope, rise, shrink)
         _backtrack(on, rows, rejected, shrink, slope, rules.precision)
     # One small step may be a bad direction; two in a row are the end of the descent.
     small = rows.value - value <= rules.relative_tolerance * rows.unit
-    rows.small = on.functions.where(accepted, (rows.small + 1) * small, rows.small)
+    rows.small = on.where(accepted, (rows.small + 1) * small, rows.small)
     _move(on, rows, accepted, value, gradient, rules.kinks)
     late = accepted & (rows.iterations >= rules.max_iterations)
     end(on, rows, late, RowStatus.ITERATION_LIMIT)
@@ -174,7 +174,7 @@ def _clipped(on: Arrays, x: Array, lower: Array, upper: Array) -> Array:
 
 def _look_round(on: Arrays, rows: Rows) -> None:
     r"""Update what follows from the points, values and gradients."""
-    rows.unit = abs(rows.value).clip(1.0)
+    rows.unit = on.at_least(abs(rows.value), 1.0)
     if rows.within is not None:
         rows.held = on.functions.zeros_like(rows.gradient) > 0
         found = rows.within.step(rows.x, rows.gradient, rows.metric)
@@ -199,25 +199,25 @@ def _are_finite(on: Arrays, value: Array, gradient: Array) -> Array:
 
 
 def _times(matrix: Array, vector: Array) -> Array:
-    return (matrix @ vector[:, :, None])[:, :, 0]
+    return (matrix @ vector[..., None])[..., 0]
 
 
-def _promise(rows: Rows) -> Array:
+def _promise(on: Arrays, rows: Rows) -> Array:
     r"""Twice the gain of a Newton step with the metric, `rows`."""
-    return (rows.free_gradient * _times(rows.metric, rows.free_gradient)).sum(1)
+    return on.dot(rows.free_gradient, _times(rows.metric, rows.free_gradient))
 
 
 def _is_flat(on: Arrays, rules: Rules, rows: Rows) -> Array:
     flat = _projected_gradient(on, rows) <= rules.gradient_tolerance
     if rules.decrease_tolerance < np.inf and on.any(flat):
         # A small gradient in a long, flat valley still promises much.
-        flat = flat & (_promise(rows) <= rules.decrease_tolerance)
+        flat = flat & (_promise(on, rows) <= rules.decrease_tolerance)
     return flat
 
 
 def _is_tired(on: Arrays, rules: Rules, rows: Rows) -> Array:
     gained = rows.milestone - rows.value > rules.worthwhile
-    rows.milestone = on.functions.where(gained, rows.value, rows.milestone)
+    rows.milestone = on.where(gained, rows.value, rows.milestone)
     rows.since = on.put_in(rows.since + 1, gained, 0.0)
     return rows.since >= rules.patience
 
@@ -225,7 +225,7 @@ def _is_tired(on: Arrays, rules: Rules, rows: Rows) -> Array:
 def _are_overtaken(on: Arrays, rows: Rows, leaders: Leaders, noise: float) -> Array:
     # A metric that has seen few steps promises too little.
     is_new = rows.fresh | (rows.iterations < LEAST_STEPS)
-    promise = on.put_in(_promise(rows), is_new, np.inf)
+    promise = on.put_in(_promise(on, rows), is_new, np.inf)
     error = noise * rows.unit
     return leaders.overtake(rows.group, rows.x, rows.value, rows.free_gradient, promise, error)
 
@@ -235,33 +235,33 @@ def _reset_metric(on: Arrays, rows: Rows, mask: Array) -> None:
     # Without curvature a gradient says where to go and not how far: a long one, in whatever units,
     # must not throw the first step across the box.
     slope = rows.free_gradient if rows.within is None else rows.gradient @ rows.within.moves
-    scale = 1.0 / ((slope**2).sum(1) ** 0.5).clip(1.0)
-    steepest = scale[:, None, None] * _identity(on, rows)
-    rows.metric = on.functions.where(mask[:, None, None], steepest, rows.metric)
+    scale = 1.0 / on.at_least(on.dot(slope, slope) ** 0.5, 1.0)
+    steepest = scale[..., None, None] * _identity(on, rows)
+    rows.metric = on.where(mask, steepest, rows.metric)
     rows.fresh = rows.fresh | mask
     if rows.within is not None:
         _look_round(on, rows)
 
 
 def _identity(on: Arrays, rows: Rows) -> Array:
-    return on.identity(rows.x.shape[1]) if rows.within is None else rows.within.moves
+    return on.identity(rows.x.shape[-1]) if rows.within is None else rows.within.moves
 
 
 def _propose(on: Arrays, rows: Rows, max_step: float) -> None:
     r"""Choose the next point of each row, and note the decrease to first order."""
     if rows.within is not None:  # all of the way from a point within convex limits is within them
-        change = rows.step[:, None] * rows.whole_step
-        rows.trial, rows.slope = rows.x + change, (rows.gradient * change).sum(1)
+        change = rows.step[..., None] * rows.whole_step
+        rows.trial, rows.slope = rows.x + change, on.dot(rows.gradient, change)
         return
     # Bertsekas: a metric that mixes held and free coordinates need not give a descent direction
     # once the step is clipped. Restricted to the free ones it does.
     direction = on.put_in(_times(rows.metric, rows.free_gradient), rows.held, 0.0)
     factor = rows.step
     if max_step < np.inf:
-        factor = factor * (max_step / on.largest(direction).clip(1e-300)).clip(None, 1.0)
-    rows.trial = _clipped(on, rows.x - factor[:, None] * direction, rows.lower, rows.upper)
+        factor = factor * on.at_most(max_step / on.at_least(on.largest(direction), 1e-300), 1.0)
+    rows.trial = _clipped(on, rows.x - factor[..., None] * direction, rows.lower, rows.upper)
     # Along the clipped step, not along the direction: the path bends at the bounds.
-    rows.slope = (rows.free_gradient * (rows.trial - rows.x)).sum(1)
+    rows.slope = on.dot(rows.free_gradient, rows.trial - rows.x)
 
 
 def _sufficient(on: Arrays, rules: Rules, rows: Rows, value: Array, gradient: Array) -> Array:
@@ -272,7 +272,7 @@ def _sufficient(on: Arrays, rules: Rules, rows: Rows, value: Array, gradient: Ar
     decrease = value <= rows.value + SUFFICIENT_DECREASE * slope
     decrease |= (-slope <= 1e3 * rules.precision * rows.unit) & (value <= rows.value)
     if rules.noise:  # the gradient still tells what values do not
-        flatter = (gradient * gradient).sum(1) < (rows.gradient * rows.gradient).sum(1)
+        flatter = on.dot(gradient, gradient) < on.dot(rows.gradient, rows.gradient)
         within = rules.noise * rows.unit
         decrease |= (-slope <= within) & (value <= rows.value + within) & flatter
     return decrease & (slope < 0) & _are_finite(on, value, gradient)
@@ -283,7 +283,7 @@ def _shrunk(on: Arrays, rows: Rows, value: Array, slope: Array) -> Array:
     # A value that is not finite gives none: the shortest step then.
     parabola = -slope / (2.0 * (value - rows.value - slope))
     shrunk = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0])
-    return shrunk.clip(*SHRINK_RANGE)
+    return on.at_most(on.at_least(shrunk, SHRINK_RANGE[0]), SHRINK_RANGE[1])
 
 
 def _to_kink(
@@ -298,15 +298,15 @@ def _to_kink(
     corner = (value - rows.value - rise) / (slope - rise)
     is_off = (corner < SHRINK_RANGE[0]) | ((rows.trials > 0) & (abs(corner - 0.5) > OFF_THE_MIDDLE))
     # Where the far branch flattens the tangents meet too soon, as near as the row itself.
-    beyond = (corner * (1 + BEYOND * (-slope / rise).clip(None, 1.0))).clip(NEAREST)
-    return on.functions.where((rise > 0) & (corner > 0) & is_off, beyond, shrink)
+    beyond = on.at_least(corner * (1 + BEYOND * on.at_most(-slope / rise, 1.0)), NEAREST)
+    return on.where((rise > 0) & (corner > 0) & is_off, beyond, shrink)
 
 
 def _backtrack(
     on: Arrays, rows: Rows, rejected: Array, shrink: Array, slope: Array, precision: float
 ) -> None:
     r"""Shorten the step of rejected rows."""
-    rows.step = on.functions.where(rejected, rows.step * shrink, rows.step)
+    rows.step = on.where(rejected, rows.step * shrink, rows.step)
     rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
     # A decrease below the rounding error of the objective is indistinguishable from none.
@@ -326,16 +326,15 @@ def _move(
     on: Arrays, rows: Rows, accepted: Array, value: Array, gradient: Array, kinks: bool
 ) -> None:
     r"""Move the accepted rows and learn the curvature along their steps."""
-    where, trial = on.functions.where, rows.trial
+    trial = rows.trial
     # Held coordinates are left out: their gradients turn without any change of theirs, which would
-    # be read as curvature. A rejected row has zeros, which change nothing.
-    unmoved = rows.held | ~accepted[:, None]
-    change = on.put_in(trial - rows.x, unmoved, 0.0)  # s
-    turn = on.put_in(gradient - rows.gradient, unmoved, 0.0)  # y
+    # be read as curvature.
+    change = on.put_in(trial - rows.x, rows.held, 0.0)  # s
+    turn = on.put_in(gradient - rows.gradient, rows.held, 0.0)  # y
     if rows.within is not None:
         turn = turn @ rows.within.moves
-    curvature, long = (change * turn).sum(1), (turn * turn).sum(1)
-    norms = ((change * change).sum(1) * long) ** 0.5
+    curvature, long = on.dot(change, turn), on.dot(turn, turn)
+    norms = (on.dot(change, change) * long) ** 0.5
     # Only positive curvature keeps the metric positive definite. The line search asks for no more
     # than a decrease (Armijo, not Wolfe), so that it has to be checked.
     convex = accepted & (curvature > 1e-10 * norms)
@@ -346,20 +345,20 @@ def _move(
     if on.any(first | ~convex):
         longer = accepted & ~convex & (rows.step >= (SHRINK_RANGE[0] if kinks else 0.0))
         scale = on.put_in(on.put_in(curvature / long, ~first, 1.0), longer, 4.0)
-        identity = _identity(on, rows)
-        rows.metric = where(first[:, None, None], identity, rows.metric) * scale[:, None, None]
+        metric = on.where(first, _identity(on, rows), rows.metric)
+        rows.metric = scale[..., None, None] * metric
     turned = _times(rows.metric, turn)  # H y
-    # H <- (I - w s y') H (I - w y s') + w s s' with w = 1 / s'y, multiplied out.
-    weight = on.put_in(1.0 / curvature, ~convex, 0.0)
-    square = weight * (weight * (turn * turned).sum(1) + 1.0)
-    outer = change[:, :, None] * (weight[:, None] * turned)[:, None, :]
-    rows.metric = rows.metric + square[:, None, None] * change[:, :, None] * change[:, None, :]
-    rows.metric -= outer + outer.swapaxes(1, 2)
+    # H <- (I - w s y') H (I - w y s') + w s s' with w = 1 / s'y: H + s v' + v s'
+    weight = 1.0 / curvature
+    half = 0.5 * weight * (weight * on.dot(turn, turned) + 1.0)
+    other = half[..., None] * change - weight[..., None] * turned  # v
+    outer = change[..., None] * other[..., None, :]
+    rows.metric = on.where(convex, rows.metric + (outer + outer.swapaxes(-2, -1)), rows.metric)
     rows.fresh = rows.fresh & ~convex
     rows.iterations = rows.iterations + accepted
-    rows.x = where(accepted[:, None], trial, rows.x)
-    rows.value = where(accepted, value, rows.value)
-    rows.gradient = where(accepted[:, None], gradient, rows.gradient)
+    rows.x = on.where(accepted, trial, rows.x)
+    rows.value = on.where(accepted, value, rows.value)
+    rows.gradient = on.where(accepted, gradient, rows.gradient)
     rows.step = on.put_in(rows.step, accepted, 1.0)
     rows.trials = on.put_in(rows.trials, accepted, 0.0)
     _look_round(on, rows)
