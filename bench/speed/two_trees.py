@@ -1,6 +1,6 @@
 r"""The CPU time of a round of every strategy, in two checkouts that take turns.
 
-    python -m bench.speed.two_trees BEFORE [AFTER] [--replicates 1 32] [--rounds 30]
+    python -m bench.speed.two_trees BEFORE [AFTER] [--replicates 1 32] [--rounds 30] [--begin 25]
 
 Each checkout has a process with one thread, which plays the cases of `tests/strategies/cases.py`;
 the processes play the same round in turn, and a pair is one round of both. AFTER is this checkout
@@ -100,6 +100,7 @@ def main() -> None:
     parser.add_argument("after", type=Path, nargs="?", default=HERE)
     parser.add_argument("--replicates", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--begin", type=int, default=0, help="rounds before those that count")
     parser.add_argument("--only", nargs="+", default=[])
     options = parser.parse_args()
     players = [Player(tree.resolve()) for tree in (options.before, options.after)]
@@ -109,11 +110,12 @@ def main() -> None:
         for name in names:
             for player in players:
                 player.ask(case=name, replicates=replicates)
-            times = np.zeros((options.rounds, 2))
-            for index in range(options.rounds):
+            times = np.zeros((options.begin + options.rounds, 2))
+            for index in range(len(times)):
                 for which in (0, 1) if index % 2 else (1, 0):
                     answer = players[which].ask(round=True)
                     times[index, which] = answer if isinstance(answer, float) else np.nan
+            times = times[options.begin :]
             times = times[~np.isnan(times).any(axis=1)]
             if len(times) < 2:
                 print(f"R = {replicates:2} {name:40} not played: {answer}", flush=True)
