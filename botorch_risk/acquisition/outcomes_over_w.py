@@ -96,7 +96,7 @@ class OutcomesOverW:
         r"""`bound_and_gradient` in NumPy, as `PointwiseAcquisitionFunction.on_host`."""
         if self.pairs is None:
             return self._plain_bound_on_host(num_points, width, measure)
-        return self.pairs.on_host(num_points, self._reduction(width, measure), width)
+        return self.pairs.on_host(num_points, self._reduction_on_host(width, measure), width)
 
     def _plain_bound_on_host(self, num_points: int, width: Tensor, measure: RiskMeasure) -> Any:
         r"""The bound of the outcome at the decision itself, or at one shift of it."""
@@ -126,6 +126,12 @@ class OutcomesOverW:
         if isinstance(measure, PickingRiskMeasure):
             return lambda values: measure.pick(values, weights)
         return lambda values: measure.value_and_slope(values, weights)
+
+    def _reduction_on_host(self, like: Tensor, measure: RiskMeasure) -> Any:
+        weights = self._weights(like).numpy()
+        if isinstance(measure, PickingRiskMeasure):
+            return lambda values: measure.pick_on_host(values, weights)
+        return lambda values: measure.value_and_slope_on_host(values, weights)
 
     def joint_bound(
         self, X: Tensor, width: Tensor, measure: RiskMeasure, num_samples: int

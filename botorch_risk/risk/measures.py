@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import UserInputWarning
+from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import (
@@ -100,6 +101,11 @@ class RiskMeasure(ABC):
     def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""The same of checked values, here by autograd."""
         return differentiated(lambda values: self._evaluate(values, weights), values)
+
+    def value_and_slope_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
+        r"""`value_and_slope` of arrays."""
+        risk, slope = self.value_and_slope(*map(torch.from_numpy, (values, weights)))
+        return risk.numpy(), slope.numpy()
 
     def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor | None:
         r"""The expected risk of normal values, if it follows from their marginals; else None.
@@ -192,6 +198,26 @@ class PickingRiskMeasure(RiskMeasure, ABC):
             return risk, index
         risk = risk + _zero_if_finite(values)
         return risk, index.masked_fill(risk.isnan(), 0)
+
+    def pick_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
+        r"""`pick` in NumPy, for weights that were checked.
+
+        At a few rows it takes a tenth of the time.
+        """
+        index = self._index_on_host(values, weights)
+        finite = np.isfinite(values.sum(axis=-1))
+        return np.where(finite, _entry(values, index), np.nan), np.where(finite, index, 0)
+
+    def _index_on_host(self, values: ndarray, weights: ndarray) -> ndarray:
+        index: ndarray = self._index(*map(torch.from_numpy, (values, weights))).numpy()
+        return index
+
+
+def _entry(values: ndarray, index: ndarray) -> ndarray:
+    r"""The value of each row at its index; `take_along_axis` takes 20 us."""
+    rows = values.reshape(-1, values.shape[-1])
+    entry: ndarray = rows[np.arange(len(rows)), index.ravel()].reshape(index.shape)
+    return entry
 
 
 def _of_finite_rows(
@@ -394,22 +420,38 @@ class ValueAtRisk(PickingRiskMeasure):
         if place is not None and place >= 0:
             return _index_of_kth(values, place)
         _, order, _, cumulative, total = _ascending(values, weights, self.risk_level)
-        return order.gather(-1, self._below(cumulative, total, weights.dtype)).squeeze(-1)
+        below = self._is_below(cumulative, total, torch.finfo(weights.dtype).eps)
+        return order.gather(-1, below.sum(dim=-1, keepdim=True)).squeeze(-1)
+
+    def _index_on_host(self, values: ndarray, weights: ndarray) -> ndarray:
+        order = values.argsort(axis=-1)
+        rows = weights.reshape(-1, weights.shape[-1])
+        weights = (
+            rows[0][order]
+            if len(rows) == 1
+            else np.take_along_axis(np.broadcast_to(weights, values.shape), order, axis=-1)
+        )
+        cumulative = weights.cumsum(axis=-1)
+        total, eps = rows.sum(axis=-1).max(), np.finfo(weights.dtype).eps
+        below = self._is_below(cumulative, total, float(eps))
+        return _entry(order, below.sum(axis=-1))
 
     def _place(self, weights: Tensor) -> int:
         r"""The index of the risk among ascending, equally weighted values; -1 if weights differ."""
         cumulative = weights.double().flatten()[: weights.shape[-1]].cumsum(dim=-1)
-        below = self._below(cumulative, cumulative[-1:], weights.dtype).squeeze(-1)
+        below = self._is_below(cumulative, cumulative[-1:], torch.finfo(weights.dtype).eps).sum()
         return int(below.where((weights == weights[..., :1]).all(), -1))
 
-    def _below(self, cumulative: Tensor, total: Tensor, dtype: torch.dtype) -> Tensor:
-        r"""The number of ascending values below the risk, Eq. (1); `... x 1`."""
-        tolerance = max(1e-12, 16 * torch.finfo(dtype).eps)
+    def _is_below(self, cumulative: Any, total: Any, eps: float) -> Any:
+        r"""Which of the ascending values lie below the risk, Eq. (1), `... x n_w`.
+
+        From their cumulative weights, arrays or tensors.
+        """
+        tolerance = max(1e-12, 16 * eps)
         level = self.risk_level * (1 + (tolerance if self.strict else -tolerance))
         below = cumulative <= level if self.strict else cumulative < level
         # Points of weight 0 at the upper end have the same cumulative weight as the last atom.
-        below &= cumulative < total * (1 - 1e-12)
-        return below.sum(dim=-1, keepdim=True)
+        return below & (cumulative < total * (1 - 1e-12))
 
 
 @dataclass(frozen=True)
@@ -494,6 +536,12 @@ class WorstCase(PickingRiskMeasure):
         if self.over == "support":
             values = values.masked_fill(weights <= 0, torch.inf)
         return values.argmin(dim=-1)
+
+    def _index_on_host(self, values: ndarray, weights: ndarray) -> ndarray:
+        if self.over == "support":
+            values = np.where(weights > 0, values, np.inf)
+        index: ndarray = values.argmin(axis=-1)
+        return index
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.engine.posterior.pair_bound_on_host import ReductionOnHost
 from botorch_risk.engine.posterior.product_factors import ProductFactors
 from botorch_risk.engine.posterior.stationary_moments import pull_back
 
@@ -34,7 +35,8 @@ def reduced_bounds(
     if host is not None and host.serves(Z.shape[:-1].numel()):
         known = Z.numpy(), width.detach().numpy(), floor.numpy()
         value, slopes = host(*known, lambda bounds: _on_host(reduce, bounds))
-        return value, None if slopes is None else torch.from_numpy(slopes)
+        slope = None if slopes is None else torch.from_numpy(slopes)
+        return torch.from_numpy(value), slope
     k_x = factors.correlation(Z)
     G = factors.whitened(k_x)
     variance = factors.variance(G)
@@ -54,7 +56,7 @@ def reduced_bounds(
 
 
 def numpy_form(
-    num_decisions: int, reduce: Reduction, width: Tensor, factors: ProductFactors
+    num_decisions: int, reduce: ReductionOnHost, width: Tensor, factors: ProductFactors
 ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
     r"""`reduced_bounds` as a function of arrays, for at most so many decisions; None if slower."""
     host = factors.on_host
@@ -65,16 +67,16 @@ def numpy_form(
 
     def value_and_gradient(X: ndarray) -> tuple[ndarray, ndarray]:
         Z = X * unit - shift
-        value, gradient = host(Z, known, floor, lambda bounds: _on_host(reduce, bounds))
+        value, gradient = host(Z, known, floor, reduce)
         assert gradient is not None  # for the type checker
-        return value.numpy(), gradient
+        return value, gradient
 
     return value_and_gradient
 
 
-def _on_host(reduce: Reduction, bounds: ndarray) -> tuple[Tensor, ndarray | None]:
+def _on_host(reduce: Reduction, bounds: ndarray) -> tuple[ndarray, ndarray | None]:
     value, slope = reduce(torch.from_numpy(bounds))
-    return value, None if slope is None else slope.numpy()
+    return value.numpy(), None if slope is None else slope.numpy()
 
 
 def _of_all(G: Tensor, share: Tensor, slope: Tensor, factors: ProductFactors) -> Tensor:

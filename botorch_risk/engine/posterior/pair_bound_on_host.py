@@ -20,7 +20,8 @@ from botorch_risk.engine.posterior.one_thread import MOST_MULTIPLICATIONS, produ
 # NumPy is the faster one on one thread.
 MOST_ENTRIES = 2**17
 
-ReductionOnHost = Callable[[ndarray], tuple[Any, ndarray | None]]
+# `Reduction` of arrays.
+ReductionOnHost = Callable[[ndarray], tuple[ndarray, ndarray | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +70,14 @@ class PairBoundOnHost:
 
     def __call__(
         self, Z: ndarray, width: ndarray, floor: ndarray, reduce: ReductionOnHost
-    ) -> tuple[Any, ndarray | None]:
-        r"""What is made of the bounds of each decision, and its gradient, `batch_shape x m x d_x`.
+    ) -> tuple[ndarray, ndarray | None]:
+        r"""The number of each decision, `batch_shape x m`, and its gradient, likewise `x d_x`.
 
         Args:
             Z: Scaled decisions `batch_shape x m x d_x`.
             width: A number of standard deviations, broadcastable to `batch_shape x m x 1`.
             floor: The least variance, likewise.
-            reduce: Maps bounds `batch_shape x m x n_w` to anything, and its derivative in them, or
-                the index of the one that counts, or None if no gradient is needed.
+            reduce: Makes the number of the bounds.
         """
         distance = (-2.0 * Z) @ self.train_X.swapaxes(-1, -2)
         distance += np.square(Z).sum(axis=-1, keepdims=True)

@@ -20,6 +20,7 @@ from botorch_risk.engine.posterior.cache import PosteriorCache
 from botorch_risk.engine.posterior.kernels import StationaryKernel, squared_distance, squared_norms
 from botorch_risk.engine.posterior.moments import Marginals
 from botorch_risk.engine.posterior.pair_bound import Reduction, numpy_form, reduced_bounds
+from botorch_risk.engine.posterior.pair_bound_on_host import ReductionOnHost
 from botorch_risk.engine.posterior.pair_samples import PairSamples
 from botorch_risk.engine.posterior.product_factors import Outcome, ProductFactors
 from botorch_risk.engine.posterior.row_basis import row_basis
@@ -132,13 +133,14 @@ class ProductMarginals:
         )
 
     def on_host(
-        self, num_decisions: int, reduce: Reduction, width: Tensor
+        self, num_decisions: int, reduce: ReductionOnHost, width: Tensor
     ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
         r"""`reduced` at bounds of few decisions in NumPy, with all else computed once.
 
         Args:
             num_decisions: The largest number of decisions of each entry of the batch.
-            reduce: As in `reduced`, like `width`.
+            reduce: Makes the number of the bounds, arrays.
+            width: As in `reduced`.
 
         Returns:
             From decisions `batch_shape x m x d_x` to numbers and gradients; None if there is no

@@ -109,7 +109,7 @@ class Arrays:
 
 
 class Alone(Arrays):
-    r"""NumPy for a single row, whose numbers are scalars: their arithmetic takes a tenth of the time.
+    r"""NumPy for a single row, whose numbers are scalars, in a third of the time.
 
     Its vectors and its matrix have no dimension of rows.
     """
