@@ -357,6 +357,10 @@ class Expectation(RiskMeasure):
     def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         return self._evaluate(values, weights), weights.expand_as(values)
 
+    def value_and_slope_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
+        risk = (weights * values).sum(axis=-1)
+        return risk, weights + 0.0 * risk[..., None]  # NaN in a row that is not finite
+
 
 def check_level(risk_level: float) -> None:
     r"""Raise ValueError unless a level is in (0, 1); warn if it looks like BoTorch's alpha."""

@@ -222,6 +222,23 @@ def test_the_value_that_is_picked_is_the_risk(measure: PickingRiskMeasure) -> No
     risk, index = measure.pick(values, weights)
     torch.testing.assert_close(risk, measure(values, weights), rtol=0, atol=0)
     torch.testing.assert_close(values.gather(-1, index.unsqueeze(-1)).squeeze(-1), risk)
+    values[0, 0, 0] = torch.nan
+    for own in (weights, weights[0, 0]):  # of each row, and of all
+        expected = [each.numpy() for each in measure.pick(values, own)]
+        found = measure.pick_on_host(values.numpy(), own.numpy())
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("measure", [Expectation(), ConditionalValueAtRisk(0.3), MeanVariance(1.0)])
+def test_arrays_have_the_risk_and_the_slope_of_tensors(measure: RiskMeasure) -> None:
+    values = torch.randn(4, 5, 9, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    values[0, 0, 0] = torch.nan
+    weights = torch.softmax(values[1, :1], dim=-1)
+    expected = measure.value_and_slope(values, weights)
+    found = measure.value_and_slope_on_host(values.numpy(), weights.numpy())
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-12)
 
 
 def test_a_row_without_a_value_picks_nothing() -> None:

@@ -2,6 +2,7 @@ r"""Fit exact Gaussian processes in closed form, all replicates of a batch at on
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,7 +21,7 @@ from botorch_risk.engine.fit.input_or_noise import Ends, try_input_or_noise
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.engine.fit.parameters import ExactGPParts, NotInClosedFormError
 from botorch_risk.engine.fit.results import FitResult, FitStatus, Optimum
-from botorch_risk.engine.fit.starts import ROUGHER, Starts, make_starts
+from botorch_risk.engine.fit.starts import ROUGHER, Starts, draws_of_restarts, make_starts
 from botorch_risk.engine.projected_bfgs.minima import Minima
 from botorch_risk.gradients import require_gradients
 from botorch_risk.points import put_in_mode
@@ -266,18 +267,23 @@ def _fit_parts(
 ) -> FitResult:
     r"""Fit the parts that were read from a model, and write its hyperparameters."""
     objective = MarginalLikelihoodObjective(parts, observed)
-    starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, seeds)
+    draws = draws_of_restarts(parts.batch_shape, num_restarts, seeds)
+
+    @cache
+    def starts() -> Starts:
+        return make_starts(objective, parts.batch_shape, rougher, draws)
 
     def begun(chosen: ndarray) -> Starts:
+        chosen_starts = starts().of(chosen)
         if observed is not None:  # the rows that count are not the same in all replicates
-            return starts.of(chosen)
+            return chosen_starts
         return begun_on_fewer_points(
-            parts, objective.units, starts.of(chosen), lambda f, x: f.minimize(x, options)
+            parts, objective.units, chosen_starts, lambda f, x: f.minimize(x, options)
         )
 
     def revise(minima: Minima, rows: ndarray) -> tuple[Minima, ndarray]:
         ends = Ends(objective, minima, rows, lambda x: objective.minimize(x, options))
-        own = starts.own
+        own = starts().own
         if observed is None and sizes_of_first_fits(parts.X):  # not yet tried on all points
             ends.extended(own.theta[:, None], own.rows)
         try_input_or_noise(ends)

@@ -188,7 +188,7 @@ class FitObjective(ABC):
         r"""Write the best start of each replicate into the model and report on it."""
         count = self.batch_shape.numel()
         # Within its noise the value of a start that goes on may rise above one that was given up.
-        ended = ~np.isin(minima.status, (RowStatus.FAILED, RowStatus.OVERTAKEN))
+        ended = (minima.status != RowStatus.FAILED) & (minima.status != RowStatus.OVERTAKEN)
         values = np.full((rows[-1] // count + 1) * count, np.inf)
         values[rows] = np.where(ended, minima.value, np.inf)
         lowest = values.reshape(-1, count).argmin(axis=0) * count + np.arange(count)

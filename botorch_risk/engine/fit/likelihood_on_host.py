@@ -7,7 +7,7 @@ would need. `marginal_likelihood` has the same formulas for tensors, with their 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy import ndarray
@@ -33,6 +33,7 @@ class LikelihoodOnHost:
             if the constant is a hyperparameter, or 0.
         nu: The smoothness of the kernel.
         slices: The positions of the hyperparameters by name, in the order of their derivatives.
+        known: The results so far: a fit ends where it was, and needs the constant there.
     """
 
     differences: list[ndarray]
@@ -41,6 +42,7 @@ class LikelihoodOnHost:
     best_constant: ndarray | None
     nu: float
     slices: dict[str, slice]
+    known: dict[tuple[int, bytes], ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -73,15 +75,19 @@ class LikelihoodOnHost:
         Returns:
             NaN in a row whose covariance matrix is not positive definite to working precision.
         """
-        found = np.full((len(values), 2 + values.shape[1]), np.nan)
+        found = np.empty((len(values), 2 + values.shape[1]))
         for out, row, replicate in zip(found, values, replicates, strict=True):
-            self._of_row(out, row, replicate)
+            key = replicate, row.tobytes()
+            if key not in self.known:
+                self.known[key] = self._of_row(row, replicate)
+            out[:] = self.known[key]
         return found
 
-    def _of_row(self, out: ndarray, row: ndarray, replicate: int) -> None:
+    def _of_row(self, row: ndarray, replicate: int) -> ndarray:
+        out = np.full(2 + len(row), np.nan)
         squares, both = self.differences[replicate], self.both[replicate]
         if not len(both):  # nothing was observed
-            return
+            return out
         lengthscale = row[self.slices["lengthscale"]]
         scaled = np.broadcast_to(lengthscale**-2.0, (len(squares),)) @ squares
         n = len(both)
@@ -94,7 +100,7 @@ class LikelihoodOnHost:
         covariance.flat[:: n + 1] += noise
         root = inverse_factor(covariance)
         if root is None:
-            return
+            return out
         half_log_determinant = -np.log(root.diagonal()).sum()
         pull = root.T @ (root @ both)  # A^-1 1, A^-1 Y
         if self.best_constant is None:
@@ -124,3 +130,4 @@ class LikelihoodOnHost:
         slopes["lengthscale"] = pulls / lengthscale**3
         for name, places in self.slices.items():
             out[2:][places] = slopes[name]
+        return out

@@ -85,25 +85,20 @@ def make_starts(
     objective: MarginalLikelihoodObjective,
     batch_shape: Size,
     rougher: Mapping[str, float] | None,
-    num_restarts: int,
-    seeds: int | Sequence[int] | None,
+    restarts: Sequence[Draws] = (),
 ) -> Starts:
     r"""Collect the model's own values, a rough start and draws; more for raw targets.
 
     `rougher` has the factors that make a second start from the first, by hyperparameter; None for
-    no second start.
-
-    Raises:
-        ValueError: If restarts are to be drawn without a seed for each replicate.
+    no second start. `restarts` has the stream of each further start.
     """
-    draws = _draws(batch_shape, num_restarts, seeds)
     moved = objective.moved
     own = objective.own()
     blocks = [own]
     if rougher is not None:
         shift = [np.full(h.size, np.log(rougher.get(h.name, 1.0))) for h in moved]
         blocks.append(own + np.concatenate(shift))
-    blocks += [_drawn(objective, own, draws, batch_shape) for _ in range(num_restarts)]
+    blocks += [_drawn(objective, own, draws, batch_shape) for draws in restarts]
     every, replicates = np.concatenate(blocks), np.arange(len(own))
     far = replicates[~(objective.units.is_standard | objective.lost)]
     if not far.size:
@@ -114,12 +109,19 @@ def make_starts(
     return Starts(np.concatenate([every, *scaled]), every_row, len(own))
 
 
-def _draws(batch_shape: Size, num_restarts: int, seeds: int | Sequence[int] | None) -> Draws:
+def draws_of_restarts(
+    batch_shape: Size, num_restarts: int, seeds: int | Sequence[int] | None
+) -> Sequence[Draws]:
+    r"""The streams of further starts.
+
+    Raises:
+        ValueError: If there are restarts without a seed for each replicate.
+    """
     if num_restarts == 0:
-        return Draws([])
+        return ()
     if seeds is None:
         raise ValueError(f"Expected `seeds` to draw restarts from. Got {num_restarts=}, {seeds=}.")
-    return Draws(as_seeds(seeds, batch_shape.numel()), "restarts of a fit")
+    return num_restarts * [Draws(as_seeds(seeds, batch_shape.numel()), "restarts of a fit")]
 
 
 def _in_units_of_targets(

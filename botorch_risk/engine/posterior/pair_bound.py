@@ -34,9 +34,9 @@ def reduced_bounds(
     host = factors.on_host
     if host is not None and host.serves(Z.shape[:-1].numel()):
         known = Z.numpy(), width.detach().numpy(), floor.numpy()
-        value, slopes = host(*known, lambda bounds: _on_host(reduce, bounds))
-        slope = None if slopes is None else torch.from_numpy(slopes)
-        return torch.from_numpy(value), slope
+        found, of_found = host(*known, lambda bounds: _on_host(reduce, bounds))
+        gradient = None if of_found is None else torch.from_numpy(of_found)
+        return torch.from_numpy(found), gradient
     k_x = factors.correlation(Z)
     G = factors.whitened(k_x)
     variance = factors.variance(G)
@@ -51,8 +51,8 @@ def reduced_bounds(
         sensitivity = _of_all(G, share.mul_(slope), slope, factors)
     else:
         sensitivity = _of_one(k_x, share, slope.unsqueeze(-1), factors)
-    gradient = pull_back(sensitivity.mul_(k_x), Z, factors.train_X)
-    return value, gradient.div_(factors.lengthscale)
+    pulled = pull_back(sensitivity.mul_(k_x), Z, factors.train_X)
+    return value, pulled.div_(factors.lengthscale)
 
 
 def numpy_form(

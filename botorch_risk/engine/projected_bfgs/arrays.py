@@ -47,7 +47,7 @@ class Arrays:
 
     def any(self, mask: Array) -> bool:
         r"""Whether there is work for any row; on a device always true, to avoid a wait."""
-        return self.device is not None or np.count_nonzero(mask) > 0
+        return self.device is not None or bool(np.count_nonzero(mask))
 
     def where(self, mask: Array, array: Array, other: Array) -> Array:
         r"""The rows of an array where a mask `rows` is True, and other rows elsewhere."""

@@ -129,4 +129,4 @@ class ExactLogPosterior(LogPosterior, MarginalLikelihoodObjective):
 
     def starts(self) -> Starts:
         r"""Starts of the search for the modes."""
-        return make_starts(self, self.batch_shape, ROUGHER, 0, None)
+        return make_starts(self, self.batch_shape, ROUGHER)

@@ -21,7 +21,7 @@ from botorch_risk.engine.fit.marginal_likelihood import (
     log_marginal_likelihood,
 )
 from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter
-from botorch_risk.engine.fit.starts import ROUGHER, make_starts
+from botorch_risk.engine.fit.starts import ROUGHER, draws_of_restarts, make_starts
 
 # The correlations in terms of the scaled distance, for a dense oracle.
 CORRELATIONS = {
@@ -193,7 +193,7 @@ def objective(n: int = 7) -> MarginalLikelihoodObjective:
 
 def test_gradient_equals_differences() -> None:
     loss = objective()
-    theta = make_starts(loss, torch.Size([3]), ROUGHER, 0, []).theta
+    theta = make_starts(loss, torch.Size([3]), ROUGHER).theta
 
     for row in range(len(theta)):
 
@@ -208,7 +208,8 @@ def test_gradient_equals_differences() -> None:
 
 def test_any_selection_of_rows_in_any_chunks_gives_the_same() -> None:
     loss = objective()
-    theta = make_starts(loss, torch.Size([3]), ROUGHER, 1, seeds=range(3)).theta
+    shape = torch.Size([3])
+    theta = make_starts(loss, shape, ROUGHER, draws_of_restarts(shape, 1, range(3))).theta
     assert theta.shape == (9, 3)  # the constant is no parameter
     value, gradient = loss(theta, np.arange(9))
     some = np.array([1, 4, 5, 8])

@@ -23,7 +23,12 @@ from botorch_risk.engine import (
     fit_exact_gp,
 )
 from botorch_risk.engine.fit.results import FitStatus
-from botorch_risk.engine.fit.starts import IN_UNITS_OF_TARGETS, ROUGHER, make_starts
+from botorch_risk.engine.fit.starts import (
+    IN_UNITS_OF_TARGETS,
+    ROUGHER,
+    draws_of_restarts,
+    make_starts,
+)
 from botorch_risk.faster import WarmStartedFit
 from botorch_risk.models import MeanVarianceGP
 from tests.engine.fit.examples import scaled_matern
@@ -38,7 +43,9 @@ def starts(scale: list[float], num_restarts: int = 0) -> Starts:
         warnings.simplefilter("ignore", InputDataWarning)  # raw outcomes, on purpose
         model = SingleTaskGP(X, Y, outcome_transform=None).train()
     loss = MarginalLikelihoodObjective.of(model)
-    return make_starts(loss, X.shape[:-2], ROUGHER, num_restarts, seeds=range(len(scale)))
+    shape = X.shape[:-2]
+    draws = draws_of_restarts(shape, num_restarts, range(len(scale)))
+    return make_starts(loss, shape, ROUGHER, draws)
 
 
 def test_the_rough_start_moves_faster_and_is_known_better() -> None:
