@@ -5,15 +5,18 @@ r"""BoTorch's own loop with a line changed: the model's view, the ascent, the op
 `gen_candidates=gen_candidates_quasi_newton`, and `fit_gpytorch_mll` with its own
 optimizer and with `fit_gpytorch_mll_closed_form`, one start and two. CPU times of one thread, in
 turns; difference of the optima in standard deviations of the outcomes, of the objective per datum.
+With `botorch-rust` installed, also a whole step of both: build, fit, and maximise the upper bound.
 Run `python -m bench.speed.botorch_loop`.
 """
 
 import argparse
+import importlib.util
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, UpperConfidenceBound
 from botorch.fit import fit_gpytorch_mll
@@ -25,7 +28,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Generator, Tensor
 
 from bench.speed.timing import environment, interleaved
-from botorch_risk.engine import FastMarginals, gen_candidates_quasi_newton
+from botorch_risk.engine import FastMarginals, fit_exact_gp, gen_candidates_quasi_newton
 from botorch_risk.faster import fit_gpytorch_mll_closed_form
 
 SIZES = ((40, 2), (40, 6), (200, 2), (200, 6), (1000, 6))
@@ -117,6 +120,43 @@ def compare_fits(n: int, d: int, repeats: int) -> None:
     )
 
 
+def compare_steps(n: int, d: int, repeats: int) -> None:
+    r"""Prints a row: a step of ours in parts, and the same step of `botorch-rust`."""
+    import botorch_rs
+    from botorch_rs.acquisition import UpperConfidenceBound as RustBound
+    from botorch_rs.fit import fit_gpytorch_mll as rust_fit
+    from botorch_rs.mlls import ExactMarginalLogLikelihood as RustLikelihood
+    from botorch_rs.optim import optimize_acqf as rust_optimize
+
+    botorch_rs.set_num_threads(1)
+    bounds = torch.stack([torch.zeros(d), torch.ones(d)]).double()
+    search = {"q": 1, "num_restarts": 10, "raw_samples": 256, "options": {"seed": 0}}
+    times = np.zeros((repeats, 5))  # build, fit, maximise, all of botorch-rust, what we gain
+    for seed in range(repeats):
+        X, Y = data(n, d, seed)
+        marks = [time.process_time()]
+        model = SingleTaskGP(X, Y)
+        marks.append(time.process_time())
+        fit_exact_gp(model)
+        marks.append(time.process_time())
+        acqf = UpperConfidenceBound(FastMarginals(model), beta=4.0)
+        own = {**search, "gen_candidates": gen_candidates_quasi_newton}
+        _, found = optimize_acqf(acqf, bounds, **own)
+        marks.append(time.process_time())
+        rust = botorch_rs.SingleTaskGP(X, Y)
+        rust_fit(RustLikelihood(rust.likelihood, rust))
+        _, other = rust_optimize(RustBound(rust, beta=4.0), bounds=bounds, **search)
+        marks.append(time.process_time())
+        times[seed] = [*np.diff(marks), float(found) - float(other)]
+    build, fit, maximise, rust_step, _ = 1e3 * np.median(times, axis=0)
+    ratio = np.median(times[:, :3].sum(axis=1) / times[:, 3])
+    equal = (np.abs(times[:, 4]) < 1e-3).sum()
+    print(
+        f"| {n} | {d} | {build:.1f}, {fit:.1f}, {maximise:.1f} | {rust_step:.1f} | {ratio:.1f} | "
+        f"{equal}, {(times[:, 4] >= 1e-3).sum()}, {(times[:, 4] <= -1e-3).sum()} |"
+    )
+
+
 def main(repeats: int = 9) -> None:
     print(f"\n## BoTorch's loop, one line changed\n\n{environment('cpu')}, CPU times.\n")
     print(
@@ -129,6 +169,14 @@ def main(repeats: int = 9) -> None:
     print("|---|---|---|---|---|---|---|")
     for n, d in SIZES[:-1]:
         compare_fits(n, d, repeats)
+    if importlib.util.find_spec("botorch_rs") is None:
+        return
+    print(
+        "\n| n | d | build, fit, maximise, ms | `botorch-rust`, ms | ratio | equal, higher, lower |"
+    )
+    print("|---|---|---|---|---|---|")
+    for n, d in SIZES[:2]:
+        compare_steps(n, d, max(100, repeats))
 
 
 if __name__ == "__main__":
