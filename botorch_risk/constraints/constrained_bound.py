@@ -3,14 +3,21 @@ r"""Confidence bounds of an objective and of constraints that hold under a risk,
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
+from numpy import ndarray
 from torch import Tensor
 from torch.nn import ModuleList
 
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
+from botorch_risk.acquisition.mean_variance import RiskAverseUpperConfidenceBound
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    ValueAndGradient,
+    as_nonnegative,
+)
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
 from botorch_risk.constraints.risk_constraint import (
@@ -163,6 +170,28 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""The optimistic value in the optimistic feasible set, with a penalty outside."""
         return self._value(X, "upper")
 
+    def on_host(self, num_points: int) -> ValueAndGradient | None:
+        parts = [self.bound, *self.upper_bounds]
+        if self._spacing is not None or not all(map(_scores_upper_bound, parts)):
+            return None
+        forms = [each.on_host(num_points) for each in parts]
+        if any(each is None for each in forms):
+            return None
+        limits = [each.limit for each in self.risk_constraints]
+        bends, prices = (each.numpy()[..., None] for each in (_BEND * self.spreads, self.prices))
+
+        def value_and_gradient(X: ndarray) -> tuple[ndarray, ndarray]:  # of `_smooth`
+            (value, gradient), *bounds = (of_part(X) for of_part in forms)
+            each = zip(bounds, limits, bends, prices, strict=True)
+            for (bound, rise), limit, bend, price in each:
+                missed = np.maximum(bend - (bound - limit), 0.0)
+                bent = np.where(missed < bend, missed**2 / (2 * bend), missed - bend / 2)
+                value = value - price * bent
+                gradient = gradient + (price * np.minimum(missed / bend, 1.0))[..., None] * rise
+            return value, gradient
+
+        return value_and_gradient
+
     def lower(self, X: Tensor) -> Tensor:
         r"""The pessimistic value in the pessimistic feasible set, and far below it outside."""
         return self._value(X, "lower")
@@ -258,6 +287,13 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         penalty = (_per_point(self.prices, missed) * missed).sum(dim=0)
         far = self.far.to(missed).unsqueeze(-1) * (missed > 0).any(dim=0)
         return value - penalty - far
+
+
+def _scores_upper_bound(part: Any) -> bool:
+    r"""Whether the form of a bound for arrays is the form of its upper side."""
+    if isinstance(part, RiskUpperConfidenceBound):
+        return bool(part.risk_measure.monotone)  # else the score may be the risk of the bounds
+    return isinstance(part, RiskAverseUpperConfidenceBound)
 
 
 def _per_point(values: Tensor, like: Tensor) -> Tensor:

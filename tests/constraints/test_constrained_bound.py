@@ -6,12 +6,13 @@ import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import UserInputWarning
-from botorch.models import ModelListGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 
 from botorch_risk.acquisition import (
+    PointwiseAcquisitionFunction,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
     Straddle,
@@ -24,7 +25,7 @@ from botorch_risk.constraints import (
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.models.outcomes import observed_outcomes
 from botorch_risk.recommend import recommend
-from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance
 from tests.contracts import mean_variance_gp, of_decision, repeated_data
 from tests.models.risks import ENVIRONMENT, decisions, two_outcomes
 
@@ -79,6 +80,28 @@ def test_values_are_those_of_the_objective_less_what_is_missed() -> None:
             assert values[missed > 0].max() < values[missed == 0].min() - 1000
         torch.testing.assert_close(values, expected)
         assert torch.equal(acqf.feasible(X, side), (slacks >= 0).all(dim=0))
+
+
+def test_the_form_for_arrays_has_the_values_and_gradients_by_autograd() -> None:
+    X = torch.rand(12, 3, dtype=torch.float64)
+    first, second = (SingleTaskGP(X, (k * X).sin().sum(dim=-1, keepdim=True)) for k in (3, 5))
+    model = ModelListGP(first, second).eval()
+    bound = RiskUpperConfidenceBound(first, ENVIRONMENT, Expectation(), beta=4.0)
+
+    def on(*constraints: RiskConstraint) -> ConstrainedUpperConfidenceBound:
+        return ConstrainedUpperConfidenceBound(model, bound, constraints, beta=1.0, penalty=7.0)
+
+    acqf, points = on(CHANCE, TAIL), torch.rand(40, 2, dtype=torch.float64)
+    evaluate = acqf.on_host(40)
+    assert evaluate is not None
+    assert 0 < (acqf.worst_slack(acqf.slacks(points, "upper")) < 0.01).sum() < 40
+    expected = PointwiseAcquisitionFunction.value_and_gradient(acqf, points)
+    for ours, theirs in zip(evaluate(points.numpy()), expected, strict=True):
+        torch.testing.assert_close(torch.as_tensor(ours), theirs, rtol=1e-9, atol=1e-9)
+    less_variance = RiskConstraint(ENVIRONMENT, MeanVariance(0.5), -1.0, outcome=1)
+    assert on(less_variance).on_host(40) is None  # its bound is not the risk of the bounds
+    acqf.set_X_pending(points[:1])
+    assert acqf.on_host(40) is None
 
 
 def test_beyond_a_limit_each_constraint_has_its_price() -> None:
