@@ -1,10 +1,14 @@
 r"""The knowledge gradient of a risk: how much one reading improves the recommendation."""
 
+from typing import Any
+
 import torch
+from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.acquisition.compared_risks import ComparedRisks
+from botorch_risk.acquisition.compared_risks import ComparedRisks, SlopeReduction
 from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standard_improvement
+from botorch_risk.acquisition.expected_gain_on_host import best_gain_over_w
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.risk_lookahead import RiskLookahead
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
@@ -71,6 +75,16 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         gains = log_standard_improvement(-behind / widest) + widest.log()
         line = gains.masked_fill(behind == 0, -torch.inf).argmax(dim=-1, keepdim=True)
         return w.gather(-1, line).squeeze(-1)
+
+    def _on_host(self) -> SlopeReduction:
+        compared: ComparedRisks = self._conditioned
+        environment: Any = self.environment
+
+        def best_gain(slopes: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+            supported = (environment.weights > 0).unsqueeze(-2)
+            return best_gain_over_w(compared.risk.numpy(), slopes, supported.numpy())
+
+        return best_gain
 
 
 def decisions_to_compare(
