@@ -19,8 +19,8 @@ from botorch_risk.environments import Environment
 from botorch_risk.gradients import with_gradient
 from botorch_risk.risk import RiskMeasure
 
-# Maps slopes `B x m x n_w x P` to a number of each decision and an index of w, `B x m` each, and
-# the gradient of the number in the slopes at that w, `B x m x P`.
+# Maps slopes `B x m x n_w x P` to scores and indices of w, `B x m` each, and the gradients of the
+# scores in the slopes at that w, `B x m x P`.
 SlopeReduction = Callable[[ndarray], tuple[ndarray, ndarray, ndarray]]
 
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.

@@ -24,23 +24,24 @@ def log_standard_improvement(u: ndarray) -> ndarray:
     return found
 
 
+# Parallel lines cross nowhere, and others far out: what comes of it is masked, or a limit.
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def log_gain_of_lines(a: ndarray, s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     r"""The log gain of lines `rows x P`, and the interval on which each is the largest.
 
     One row of values is enough if all rows share it.
     """
     lower, upper = _intervals(a, s)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        known = np.where(lower < upper, s, np.inf)
-        order = known.argsort(axis=-1)
-        step = np.diff(np.take_along_axis(known, order, axis=-1))
-        begins = np.take_along_axis(lower, order, axis=-1)[:, 1:]
-        goes_on = np.isfinite(step)
-        terms = np.log(np.where(goes_on, step, 1.0)) + log_standard_improvement(-np.abs(begins))
-        terms = np.where(goes_on, terms, -np.inf)
-        largest = terms.max(axis=-1, initial=-np.inf)
-        shift = np.where(np.isfinite(largest), largest, 0.0)
-        gain = np.log(np.exp(terms - shift[:, None]).sum(axis=-1)) + shift
+    known = np.where(lower < upper, s, np.inf)
+    order = known.argsort(axis=-1)
+    step = np.diff(np.take_along_axis(known, order, axis=-1))
+    begins = np.take_along_axis(lower, order, axis=-1)[:, 1:]
+    goes_on = np.isfinite(step)
+    terms = np.log(np.where(goes_on, step, 1.0)) + log_standard_improvement(-np.abs(begins))
+    terms = np.where(goes_on, terms, -np.inf)
+    largest = terms.max(axis=-1, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0.0)
+    gain = np.log(np.exp(terms - shift[:, None]).sum(axis=-1)) + shift
     return gain, lower, upper
 
 
@@ -48,8 +49,7 @@ def _intervals(a: ndarray, s: ndarray) -> tuple[ndarray, ndarray]:
     faster = s[:, None, :] - s[:, :, None]
     ahead = a[:, :, None] - a[:, None, :]
     overtaken = faster > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        crossing = ahead / faster
+    crossing = ahead / faster
     upper = np.where(overtaken, crossing, np.inf).min(axis=-1)
     lower = np.where(overtaken, crossing, -np.inf).max(axis=-2)
     num_lines = s.shape[-1]
@@ -60,6 +60,7 @@ def _intervals(a: ndarray, s: ndarray) -> tuple[ndarray, ndarray]:
     return lower, upper
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def best_gain_over_w(
     a: ndarray, s: ndarray, supported: ndarray
 ) -> tuple[ndarray, ndarray, ndarray]:
@@ -89,8 +90,7 @@ def best_gain_over_w(
     rows, P = slopes.reshape(-1, s.shape[-1]), s.shape[-1]
     values = a if len(a) == 1 else np.broadcast_to(a[:, None], slopes.shape).reshape(-1, P)
     gain, lower, upper = log_gain_of_lines(values, rows)
-    with np.errstate(invalid="ignore", over="ignore"):
-        slope = np.exp(_log_phi(lower) - gain[:, None]) - np.exp(_log_phi(upper) - gain[:, None])
+    slope = np.exp(_log_phi(lower) - gain[:, None]) - np.exp(_log_phi(upper) - gain[:, None])
     slope = np.where((lower < upper) & np.isfinite(gain[:, None]), slope, 0.0)
     return gain.reshape(index.shape), index, slope.reshape(slopes.shape)
 

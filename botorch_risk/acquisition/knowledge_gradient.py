@@ -13,7 +13,7 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.risk_lookahead import RiskLookahead
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_even
-from botorch_risk.points import as_points, checked_points
+from botorch_risk.points import as_points, checked_points, come_again
 
 
 @construct_from_own_arguments
@@ -92,7 +92,8 @@ def decisions_to_compare(
 ) -> Tensor:
     r"""The decisions that are likely to be recommended, of many.
 
-    Half have the largest upper bound of the risk, half the largest risk of the mean.
+    Half have the largest upper bound of the risk, half the largest risk of the mean of the others.
+    None comes twice while another is left: nothing can be gained if all are the same one.
 
     Args:
         bound: The bound of the risk.
@@ -101,7 +102,8 @@ def decisions_to_compare(
         num_compared: The number of them, even and at least 2.
 
     Returns:
-        `batch_shape x num_compared x d_x`, possibly with duplicates; fewer if there are few.
+        `batch_shape x num_compared x d_x`, with duplicates if fewer are distinct; fewer if there
+        are few.
 
     Raises:
         ValueError: If the number is not even.
@@ -112,5 +114,9 @@ def decisions_to_compare(
         scores = bound.upper(X), bound.mean(X)
     X = X.expand(*scores[0].shape, X.shape[-1])
     half = min(num_compared // 2, X.shape[-2])
-    index = torch.cat([score.topk(half, dim=-1).indices for score in scores], dim=-1)
+    again, chosen = come_again(X), []
+    for score in scores:
+        chosen.append(score.masked_fill(again, -torch.inf).topk(half, dim=-1).indices)
+        again = again.scatter(-1, chosen[-1], True)
+    index = torch.cat(chosen, dim=-1)
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))

@@ -21,10 +21,6 @@ from botorch_risk.engine.posterior.one_thread import MOST_MULTIPLICATIONS, produ
 # Up to so many entries of the largest arrays.
 MOST_ENTRIES = 2**15
 
-# Maps slopes `B x m x n_w x P` to a number of each decision and an index of w, `B x m` each, and
-# the gradient of the number in the slopes at that w, `B x m x P`.
-SlopeReduction = Callable[[ndarray], tuple[ndarray, ndarray, ndarray]]
-
 
 @dataclass(frozen=True, eq=False)
 class SumsOverW:
@@ -102,14 +98,16 @@ class SumsOverW:
         r"""Covariances over the scale `B x m x n_w x P`, and variances `B x m x n_w`."""
         return self._moments(*self._correlations(X)[1:])
 
+    @np.errstate(over="ignore", invalid="ignore")  # of a variance of 0, and masked
     def reduced(
-        self, X: ndarray, reduce: SlopeReduction, needs_gradient: bool = True
+        self, X: ndarray, reduce: Callable[[ndarray], Any], needs_gradient: bool = True
     ) -> tuple[ndarray, ndarray | None]:
         r"""A number made of the moves of the sums per standard deviation of each reading.
 
         Args:
             X: Decisions `B x m x d_x`.
-            reduce: Makes the number.
+            reduce: Maps the moves `B x m x n_w x P` to a number and an index of w, `B x m` each, and
+                the gradient of the number in the moves at that w, `B x m x P`.
             needs_gradient: Whether its gradient is needed.
 
         Returns:
