@@ -106,8 +106,8 @@ class SumsOverW:
 
         Args:
             X: Decisions `B x m x d_x`.
-            reduce: Maps the moves `B x m x n_w x P` to a number and an index of w, `B x m` each, and
-                the gradient of the number in the moves at that w, `B x m x P`.
+            reduce: Maps the moves `B x m x n_w x P` to numbers and indices of w, `B x m` each, and
+                the gradients of the numbers in the moves at that w, `B x m x P`.
             needs_gradient: Whether its gradient is needed.
 
         Returns:
