@@ -33,13 +33,21 @@ class DenseCovariance:
     observations are subtracted at once.
     """
 
+    _matrix: Tensor
+    _waiting: Tensor  # B x k x |D|
+    _current: list[int]  # the number of rows from which these are subtracted
+
     def __init__(self, process: Process, domain: Process.Points) -> None:
         self._rebase(process, domain)
 
     @property
     def matrix(self) -> Tensor:
-        every = slice(None)
-        return self.rows(every, every)
+        if any(self._current):
+            every = slice(None)
+            return self.rows(every, every)
+        if self._waiting.shape[-2]:
+            self._rebased(self._matrix.baddbmm_(self._waiting.mT, self._waiting, alpha=-1.0))
+        return self._matrix
 
     def rows(self, replicates: slice, rows: slice) -> Tensor:
         r"""Rows of some replicates as a view; the rows before them are updated too."""
@@ -101,8 +109,8 @@ class DenseCovariance:
     def _rebased(self, matrix: Tensor) -> None:
         r"""Let a matrix be the covariance, with no observation that waits."""
         self._matrix = matrix
-        self._waiting = matrix[:, :0]  # B x k x |D|
-        self._current = [0] * len(matrix)  # the number of rows from which they are subtracted
+        self._waiting = matrix[:, :0]
+        self._current = [0] * len(matrix)
 
 
 def _columns(block: Tensor, index: Tensor) -> Tensor:
