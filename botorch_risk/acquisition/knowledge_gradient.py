@@ -92,8 +92,9 @@ def decisions_to_compare(
 ) -> Tensor:
     r"""The decisions that are likely to be recommended, of many.
 
-    Half have the largest upper bound of the risk, half the largest risk of the mean of the others.
-    None comes twice while another is left: nothing can be gained if all are the same one.
+    Half have the largest upper bound of the risk, half the largest risk of the mean. Each half has
+    a decision once while another is left, however often it was given: if all compared decisions are
+    the same one, nothing can be gained.
 
     Args:
         bound: The bound of the risk.
@@ -102,8 +103,7 @@ def decisions_to_compare(
         num_compared: The number of them, even and at least 2.
 
     Returns:
-        `batch_shape x num_compared x d_x`, with duplicates if fewer are distinct; fewer if there
-        are few.
+        `batch_shape x num_compared x d_x`, possibly with duplicates; fewer if there are few.
 
     Raises:
         ValueError: If the number is not even.
@@ -117,6 +117,7 @@ def decisions_to_compare(
     again, chosen = come_again(X), []
     for score in scores:
         chosen.append(score.masked_fill(again, -torch.inf).topk(half, dim=-1).indices)
-        again = again.scatter(-1, chosen[-1], True)
+        if half == 1:
+            again = again.scatter(-1, chosen[-1], True)
     index = torch.cat(chosen, dim=-1)
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))
