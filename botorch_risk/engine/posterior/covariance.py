@@ -65,9 +65,10 @@ class DenseCovariance:
         r"""Some columns of rows of some replicates, of a `B' x a` index."""
         if any(self._current[replicates]):
             return _columns(self.rows(replicates, rows), index)
-        waiting = self._waiting[replicates]
-        block = _columns(self._matrix[replicates, rows], index)
-        return block.baddbmm_(waiting[..., rows].mT, _columns(waiting, index), alpha=-1.0)
+        # The matrix is symmetric, and its rows lie together in memory.
+        waiting, every = self._waiting[replicates], self._matrix[replicates]
+        block = _rows(every[..., rows], index)
+        return block.baddbmm_(_columns(waiting, index).mT, waiting[..., rows], alpha=-1.0).mT
 
     def copy(self) -> DenseCovariance:
         twin = copy.copy(self)
@@ -113,6 +114,13 @@ class DenseCovariance:
         self._current = [0] * len(matrix)
 
 
+def _rows(block: Tensor, index: Tensor) -> Tensor:
+    r"""Rows `B x a x n` of `B x m x n`, of a `B x a` index."""
+    if len(block) == 1:
+        return block.index_select(-2, index.flatten())
+    return block.gather(-2, index.unsqueeze(-1).expand(*index.shape, block.shape[-1]))
+
+
 def _columns(block: Tensor, index: Tensor) -> Tensor:
     r"""Columns `B x m x a` of `B x m x |D|`, of a `B x a` index."""
     if len(block) == 1:  # several times faster than `gather`
@@ -152,9 +160,7 @@ class HeldBlocks:
             if index is not None:
                 return self.covariance.columns(replicates, rows, index)
             return self.covariance.rows(replicates, rows)[..., columns]
-        of_rows = self.rows[replicates, rows].unsqueeze(-1)
-        block = self.covariance.matrix[replicates]
-        block = block.gather(-2, of_rows.expand(*of_rows.shape[:-1], block.shape[-1]))
+        block = _rows(self.covariance.matrix[replicates], self.rows[replicates, rows])
         return block[..., columns] if index is None else _columns(block, index)
 
 
