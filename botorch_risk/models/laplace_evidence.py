@@ -208,7 +208,7 @@ class Mode(NamedTuple):
     found: Tensor
     value: Tensor
     likelihood: Likelihood
-    system: tuple[Tensor, ...]
+    system: tuple[Tensor, Tensor]
 
     def rows(self, index: Tensor) -> Mode:
         return Mode.of(each[index] for each in self._tensors)
@@ -219,9 +219,8 @@ class Mode(NamedTuple):
 
     @classmethod
     def of(cls, tensors: Iterable[Tensor]) -> Mode:
-        pull, h, found, value, *rest = tensors
-        part, system = rest[: len(Likelihood._fields)], rest[len(Likelihood._fields) :]
-        return cls(pull, h, found, value, Likelihood(*part), tuple(system))
+        pull, h, found, value, *part, factor, pivots = tensors
+        return cls(pull, h, found, value, Likelihood(*part), (factor, pivots))
 
     @property
     def _tensors(self) -> list[Tensor]:
