@@ -78,6 +78,9 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
 
 def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
     r"""The true entries of a `B x n` mask in order, `B x a`, and which of them are not padding."""
+    if len(mask) == 1:
+        order = mask.nonzero()[:, 1:].mT
+        return order, torch.ones_like(order, dtype=torch.bool)
     count = mask.sum(dim=-1, keepdim=True)
     size = int(count.max())
     # A stable sort of what is false puts the true entries in front in their order, for all

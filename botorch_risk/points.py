@@ -254,3 +254,12 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
             f"Got {beta.shape=}, batch_shape={tuple(batch_shape)}, m={mean.shape[-1]}."
         )
     return beta.sqrt()
+
+
+def come_again(X: Tensor) -> Tensor:
+    r"""Which rows of `batch_shape x n x d` equal an earlier one of their sequence."""
+    codes = X.flatten(0, -2).unique(dim=0, return_inverse=True)[1].reshape(X.shape[:-1])
+    ordered, order = codes.sort(dim=-1, stable=True)
+    again = torch.zeros_like(ordered, dtype=torch.bool)
+    again[..., 1:] = ordered[..., 1:] == ordered[..., :-1]
+    return torch.zeros_like(again).scatter(-1, order, again)

@@ -4,8 +4,9 @@ r"""The CPU time of decisions over many points, in two checkouts that take turns
 
 35 readings each; one thread. TRUVAR on 900 points decides in a loop and after its state was loaded;
 a table of 1,000 conditions x 100 contexts asks for one pair and for a plate of eight, and
-recommends; `LogRiskKnowledgeGradient` is maximised by `optimize_acqf`. Prints what `two_trees`
-prints: the geometric mean of after / before, with its interval.
+recommends; `LogRiskKnowledgeGradient` is maximised by `optimize_acqf`; an experiment in DataFrames
+plays rounds of RAHBO. Prints what `two_trees` prints: the geometric mean of after / before, with
+its interval.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from bench.speed.two_trees import HERE, Player, interval
 from botorch_risk.acquisition import LogRiskKnowledgeGradient, Maximize
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure, WorstCase
-from botorch_risk.strategies import Strategy, table_search, truvar
+from botorch_risk.strategies import FrameExperiment, Strategy, rahbo, table_search, truvar
 
 NUM_READINGS = 35
 LINE = torch.linspace(0, 1, 30, dtype=torch.double)
@@ -108,12 +109,43 @@ def knowledge_gradient(d: int, num_restarts: int) -> Case:
     return build
 
 
+def experiment_in_frames(number: int) -> Callable[[], Any]:
+    heat_and_time = {"heat": (20.0, 80.0), "time": (1.0, 9.0)}
+    experiment = FrameExperiment(
+        heat_and_time,
+        {"yield": "maximize"},
+        rahbo,
+        seed=number,
+        num_repeats=2,
+        risk_aversion=0.5,
+        num_initial=NUM_READINGS,
+    )
+    generator = np.random.default_rng(number)
+
+    def play_round() -> None:
+        settings = experiment.ask()
+        readings = settings.loc[settings.index.repeat(2)].reset_index(drop=True)
+        mean = np.sin(readings["heat"] / 20) - (readings["time"] / 9 - 0.4) ** 2
+        readings["yield"] = mean + 0.1 * generator.standard_normal(len(readings))
+        experiment.tell(readings)
+        experiment.recommend()
+
+    play_round()
+
+    def rounds() -> None:
+        for _ in range(3):
+            play_round()
+
+    return rounds
+
+
 RISKS = {
     "CVaR": ConditionalValueAtRisk(0.2),
     "expectation": Expectation(),
     "worst case": WorstCase(),
 }
 CASES: dict[str, Case] = {
+    "frames, rahbo, three rounds of a loop": experiment_in_frames,
     "truvar, five rounds of a loop": truvar_in_a_loop,
     "truvar, loaded": truvar_after_loading,
     "LogRiskKnowledgeGradient, d = 2, 4 starts": knowledge_gradient(2, 4),

@@ -2,19 +2,26 @@ r"""Predict what one reading would say about the risks of the compared decisions
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine import Belief, Process
 from botorch_risk.environments import Environment
+from botorch_risk.gradients import with_gradient
 from botorch_risk.risk import RiskMeasure
+
+# Maps slopes `B x m x n_w x P` to scores and indices of w, `B x m` each, and the gradients of the
+# scores in the slopes at that w, `B x m x P`.
+SlopeReduction = Callable[[ndarray], tuple[ndarray, ndarray, ndarray]]
 
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
 _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**26)
@@ -106,6 +113,24 @@ class ComparedRisks:
         covariance, scale, variance = known
         deviation = self._deviation(variance, inputs[..., 0, :])
         return covariance * (scale.unsqueeze(-1) / deviation).unsqueeze(-1), of_w
+
+    def reduced_over_w(self, X: Tensor, reduce: SlopeReduction | None) -> Tensor | None:
+        r"""A number made of the slopes at each w, `B x m`, in NumPy and as one node of the graph.
+
+        None unless there is a closed form for few decisions.
+        """
+        pairs = None if reduce is None else self.pairs
+        host = None if pairs is None else pairs.on_host_with(self.sums, X)
+        if host is None:
+            return None
+        needs_gradient = X.requires_grad and torch.is_grad_enabled()
+
+        def reduced(X: Tensor) -> tuple[Tensor, Any]:
+            value, gradient = host.reduced(X.detach().numpy(), reduce, needs_gradient)
+            known = None if gradient is None else torch.from_numpy(gradient)
+            return torch.from_numpy(value), known
+
+        return with_gradient(reduced, X) if needs_gradient else reduced(X)[0]
 
     @cached_property
     def variance(self) -> Tensor:

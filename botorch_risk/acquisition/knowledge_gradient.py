@@ -1,15 +1,19 @@
 r"""The knowledge gradient of a risk: how much one reading improves the recommendation."""
 
+from typing import Any
+
 import torch
+from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.acquisition.compared_risks import ComparedRisks
+from botorch_risk.acquisition.compared_risks import ComparedRisks, SlopeReduction
 from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standard_improvement
+from botorch_risk.acquisition.expected_gain_on_host import best_gain_over_w
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.risk_lookahead import RiskLookahead
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_even
-from botorch_risk.points import as_points, checked_points
+from botorch_risk.points import as_points, checked_points, come_again
 
 
 @construct_from_own_arguments
@@ -72,13 +76,25 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         line = gains.masked_fill(behind == 0, -torch.inf).argmax(dim=-1, keepdim=True)
         return w.gather(-1, line).squeeze(-1)
 
+    def _on_host(self) -> SlopeReduction:
+        compared: ComparedRisks = self._conditioned
+        environment: Any = self.environment
+
+        def best_gain(slopes: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+            supported = (environment.weights > 0).unsqueeze(-2)
+            return best_gain_over_w(compared.risk.numpy(), slopes, supported.numpy())
+
+        return best_gain
+
 
 def decisions_to_compare(
     bound: RiskUpperConfidenceBound, X: Tensor, num_compared: int = 28
 ) -> Tensor:
     r"""The decisions that are likely to be recommended, of many.
 
-    Half have the largest upper bound of the risk, half the largest risk of the mean.
+    Half have the largest upper bound of the risk, half the largest risk of the mean. Each half has
+    a decision once while another is left, however often it was given: if all compared decisions are
+    the same one, nothing can be gained.
 
     Args:
         bound: The bound of the risk.
@@ -98,5 +114,10 @@ def decisions_to_compare(
         scores = bound.upper(X), bound.mean(X)
     X = X.expand(*scores[0].shape, X.shape[-1])
     half = min(num_compared // 2, X.shape[-2])
-    index = torch.cat([score.topk(half, dim=-1).indices for score in scores], dim=-1)
+    again, chosen = come_again(X), []
+    for score in scores:
+        chosen.append(score.masked_fill(again, -torch.inf).topk(half, dim=-1).indices)
+        if half == 1:
+            again = again.scatter(-1, chosen[-1], True)
+    index = torch.cat(chosen, dim=-1)
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))

@@ -12,7 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.compared_risks import ComparedRisks
+from botorch_risk.acquisition.compared_risks import ComparedRisks, SlopeReduction
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.arguments import as_floating, check_even, check_flags, check_rows
 from botorch_risk.chunks import evaluate_in_chunks
@@ -139,6 +139,12 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         self.check_points(X)
         if not self.w_is_chosen:
             return self._over_w(self._average, X)
+        return map_replicates(self._at_the_best, X, self.model.batch_shape)
+
+    def _at_the_best(self, X: Tensor) -> Tensor:
+        found = self._conditioned.reduced_over_w(X, self._on_host())
+        if found is not None:
+            return found
         if torch.is_grad_enabled() and X.requires_grad:
             return self._at(self.best_value(X))
         return self._over_w(self._best, X)
@@ -191,6 +197,10 @@ class RiskLookahead(PointwiseAcquisitionFunction):
     @abstractmethod
     def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:
         r"""The score averaged over W, `B x m`, of scores `B x m x n_w` and weights."""
+
+    def _on_host(self) -> SlopeReduction | None:
+        r"""The score at the best w in NumPy; None if there is no such form, as here."""
+        return None
 
     def _index_of_best(self, slopes: Tensor, supported: Tensor) -> Tensor:
         r"""The index of the best w, `B x m`, from slopes `B x m x n_w x P`."""

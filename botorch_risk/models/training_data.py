@@ -236,9 +236,11 @@ def warn_if_unfitted(model: Any) -> None:
     prior = kernel._modules.get("lengthscale_prior")
     if isinstance(prior, LogNormalPrior):  # which keeps its mode in single precision
         untouched = untouched | ((kernel.lengthscale - prior.mode).abs() <= 1e-6 * prior.mode)
+    if not untouched.all():
+        return
     put_in_mode(model, training=False)  # GPyTorch then transforms the training inputs
     lower, upper = model.train_inputs[0].aminmax()
-    if bool(untouched.all() & ((lower < -0.1) | (upper > 1.1))):
+    if bool((lower < -0.1) | (upper > 1.1)):
         warnings.warn(
             "Expected a fitted model, or inputs in the unit cube, for which initial lengthscales "
             f"are made. Got initial ones for inputs in [{lower.item():.4g}, {upper.item():.4g}]: "

@@ -6,6 +6,7 @@ import reprlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -77,14 +78,14 @@ class History:
         r"""The number n of rows."""
         return self.X.shape[-2]
 
-    @property
+    @cached_property
     def round(self) -> int:
         r"""The number of the next round; 0 until the initial design is complete."""
         if self.num_rows < self.num_initial:
             return 0
         return int(self.rounds[-1]) + 1
 
-    @property
+    @cached_property
     def num_running(self) -> Tensor:
         r"""The number of rows of each replicate that still run, `R`."""
         return self.running.isfinite().all(dim=-1).sum(dim=-1)
@@ -94,17 +95,17 @@ class History:
         r"""The number m of outcomes."""
         return self.Y.shape[-1]
 
-    @property
+    @cached_property
     def observed(self) -> Tensor:
         r"""Which outcomes of each row were observed, `R x n x m`."""
         return self.Y.isfinite().any(dim=-2)
 
-    @property
+    @cached_property
     def has_outcome(self) -> Tensor:
         r"""Which rows have any outcome, `R x n`."""
         return self.observed.any(dim=-1)
 
-    @property
+    @cached_property
     def is_known(self) -> Tensor:
         r"""Which replicates have at least one observation of every outcome, `R`."""
         return self.observed.any(dim=-2).all(dim=-1)
@@ -226,6 +227,8 @@ class History:
     def of(self, replicates: Sequence[int]) -> History:
         r"""The history of some replicates."""
         index = list(replicates)
+        if is_everyone(index, len(self.seeds)):
+            return replace(self, running=_without_padding(self.running))
         return replace(
             self,
             seeds=tuple(self.seeds[replicate] for replicate in index),
@@ -265,6 +268,11 @@ class History:
     def streams(self, purpose: str, *more: int) -> list[int]:
         r"""A seed per replicate for a draw in the next round."""
         return streams(self.seeds, purpose, self.round, *more)
+
+
+def is_everyone(replicates: list[int], num_replicates: int) -> bool:
+    r"""Whether these are all replicates in order: their parts are then the whole, not a copy."""
+    return replicates == list(range(num_replicates))
 
 
 def rows_where(rows: Tensor, chosen: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
 from botorch_risk.engine import DomainPosterior, FitResult, Optimum, fit_exact_gp
-from botorch_risk.strategies.history import History, rows_where
+from botorch_risk.strategies.history import History, is_everyone, rows_where
 from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.space import Space
 
@@ -493,6 +493,8 @@ def fits_of(views: Views, state: State, num_replicates: int) -> State:
 
 def with_rows(state: State, replicates: list[int], part: State, num_replicates: int) -> State:
     r"""The state with the part of some replicates; other replicates without a state get 0."""
+    if is_everyone(replicates, num_replicates):
+        return {**state, **part}
     whole = dict(state)
     for name, value in part.items():
         old = state.get(name, value.new_zeros(num_replicates, *value.shape[1:]))

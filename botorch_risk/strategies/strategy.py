@@ -21,7 +21,11 @@ from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
-from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
+from botorch_risk.strategies.history import (
+    History,
+    is_everyone,
+    warn_of_replicates_without_outcomes,
+)
 from botorch_risk.strategies.method import (
     Classification,
     Method,
@@ -631,7 +635,7 @@ class Strategy:
         return View(
             self.space.of(replicates),
             history.of(replicates),
-            _part(state, replicates),
+            _part(state, replicates, len(self.seeds)),
             self.batch_size,
             self.method,
             None if before is None else before.known_belief,
@@ -696,13 +700,18 @@ def _enclosing_shape(shapes: Sequence[torch.Size]) -> tuple[int, ...]:
 def _renewed(views: Views, history: History, state: State) -> Views:
     r"""The views with new records and states; beliefs are kept, as the data are the same."""
     return [
-        (replicates, view.renewed(history.of(replicates), _part(state, replicates)))
+        (
+            replicates,
+            view.renewed(history.of(replicates), _part(state, replicates, len(history.seeds))),
+        )
         for replicates, view in views
     ]
 
 
-def _part(state: State, replicates: list[int]) -> State:
+def _part(state: State, replicates: list[int], num_replicates: int) -> State:
     r"""The state of some replicates."""
+    if is_everyone(replicates, num_replicates):
+        return dict(state)
     return {name: value[replicates] for name, value in state.items()}
 
 

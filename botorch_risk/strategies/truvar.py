@@ -267,7 +267,11 @@ class SampleDomain(Method):
         paid = self.terms.cost_of(points, level, known).sum(dim=-1)
         for x in points.unbind(dim=-2):
             previous = x.where(x.isfinite(), previous)
-        state = self.sampler.learn(view, paid) if view.history.has_outcome.any() else view.state
+        state = view.state
+        if view.history.has_outcome.any():
+            view.belief  # noqa: B018 - its model is written to before the block
+            with steady():
+                state = self.sampler.learn(view, paid)
         return {**state, "cost": view.state["cost"] + paid, "previous": previous}
 
     def recommend(self, view: View) -> Tensor:

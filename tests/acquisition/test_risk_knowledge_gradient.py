@@ -8,6 +8,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.transforms import Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
@@ -116,6 +117,36 @@ def test_its_gradient_in_blocks_is_that_of_log_gain_at_the_best_value(
         torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize("shape", [torch.Size(), torch.Size([2])], ids=["one", "two"])
+def test_numpy_has_the_scores_and_gradients_of_tensors(
+    shape: torch.Size, pending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = 3 * torch.rand(*shape, 12, 3, dtype=torch.double)
+    Y = 5 + 2 * waves(X).unsqueeze(-1)
+    transform = Normalize(3, batch_shape=shape)
+    model = SingleTaskGP(X, Y, input_transform=transform).eval()
+    compared = 3 * torch.rand(*shape, 5, 2, dtype=torch.double)
+    compared[..., 4, :] = compared[..., 3, :]  # two lines are the same
+    read = torch.rand(*shape, 1, 3, dtype=torch.double) if pending else None
+    measure = ConditionalValueAtRisk(0.4)
+    acqf = LogRiskKnowledgeGradient(
+        model, KNOWN, measure, compared, w_is_chosen=True, X_pending=read
+    )
+    x = 3 * torch.rand(7, *shape, 1, 2, dtype=torch.double)
+    x[0] = X[..., :1, :2]
+    x = x.requires_grad_()
+    found = []
+    for _ in range(2):
+        value = acqf(x)
+        with torch.no_grad():
+            torch.testing.assert_close(acqf(x), value)
+        found.append((value.detach(), *torch.autograd.grad(value.square().sum(), x)))
+        monkeypatch.setattr(compared_risks.ComparedRisks, "reduced_over_w", lambda *_: None)
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=0, atol=1e-10)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-8, atol=1e-8)
+
+
 def test_a_pending_reading_is_worth_less_again() -> None:
     model = model_of()
     acqf = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, w_is_chosen=True)
@@ -149,6 +180,21 @@ def test_likely_decisions_are_compared() -> None:
         for score in (bound.upper, bound.mean):
             best = X.gather(-2, score(X).argmax(dim=-1)[:, None, None])
             assert (found == best).any(dim=-2).all()
+
+
+def test_different_decisions_are_compared_however_often_one_is_given() -> None:
+    r"""Of one that comes again and again nothing could be gained: its gain is 0, the log -inf."""
+    bound = RiskUpperConfidenceBound(model_of(2), KNOWN, Expectation(), beta=4.0)
+    X = torch.tensor([0.3, 0.1, 0.5, 0.9], dtype=torch.double).repeat(2, 10).unsqueeze(-1)
+    best = X[:, :4].gather(-2, bound.mean(X[:, :4]).argmax(dim=-1)[:, None, None])
+    X = torch.cat([best.expand(2, 20, 1), X], dim=-2)
+    for num_compared in (2, 4, 12):
+        found = decisions_to_compare(bound, X, num_compared)
+        halves = found.unflatten(-2, (2, -1)).flatten(0, 1)
+        assert all(len(half.unique()) == min(num_compared // 2, 4) for half in halves)
+        assert all(len(each.unique()) >= 2 for each in found)
+        gain = LogRiskKnowledgeGradient(bound.model, KNOWN, Expectation(), found)
+        assert gain.evaluate(X).isfinite().all()
 
 
 def test_replicates_may_share_the_decisions_of_which_some_are_compared() -> None:

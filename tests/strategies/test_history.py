@@ -1,5 +1,7 @@
 r"""Rows of replicates in the order of their evaluation."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -59,7 +61,7 @@ def test_the_number_of_repeats_may_change() -> None:
 def test_two_outcomes_have_a_place() -> None:
     Y = torch.tensor([[[[1.0, 9.0]]], [[[NAN, 8.0]]]], dtype=torch.double)  # R x q x k x m
     history = History.empty([0, 1], 1, 1, Y)
-    history = History(**{**vars(history), "Y": Y.new_empty(2, 0, 0, 2)}).append(rows(0.5), Y)
+    history = replace(history, Y=Y.new_empty(2, 0, 0, 2)).append(rows(0.5), Y)
     assert history.Y.shape == (2, 1, 1, 2)
     assert history.has_outcome.tolist() == [[True], [True]]
 

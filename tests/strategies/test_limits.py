@@ -211,8 +211,6 @@ ROWS_OF_TEN = Box(3 * UNIT, [0, 1, 2], limits=[LinearLimit({0: 1, 1: 1, 2: 1}, "
 
 
 @pytest.mark.filterwarnings("ignore:A not p.d.:linear_operator.utils.warnings.NumericalWarning")
-# The logarithm of a gain of 0, where all is known.
-@pytest.mark.filterwarnings("ignore:The acquisition is not finite at some raw points")
 @pytest.mark.parametrize(
     "case",
     [case for case in STRATEGIES if case.batch_size > 1 and case.name != "perturbed"],

@@ -12,6 +12,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
 from botorch_risk.arguments import as_floating, check_numbers, check_positive, check_probability
@@ -99,6 +100,8 @@ class GuaranteedWidth:
 
 
 _WIDTHS = {kind.__name__: kind for kind in (PracticalWidth, GuaranteedWidth)}
+# By domain, with the version of its tensor.
+_FINGERPRINTS: Any = WeakTensorKeyDictionary()
 # Below this target, in units of the prior standard deviation, there is nothing left to learn.
 _SMALLEST_ETA = 1e-10
 
@@ -350,7 +353,15 @@ class TruncatedVarianceState:
 
 
 def _fingerprint(domain: Tensor) -> str:
-    r"""A hash that distinguishes domains."""
+    r"""A hash that distinguishes domains, computed once while a tensor is not written to."""
+    version = None if domain.is_inference() else domain._version
+    known = _FINGERPRINTS.get(domain)
+    if version is None or known is None or known[0] != version:
+        known = _FINGERPRINTS[domain] = version, _hash(domain)
+    return known[1]
+
+
+def _hash(domain: Tensor) -> str:
     # In float64 on the CPU, so that a state goes on where the domain is on another device.
     data = domain.detach().cpu().double().contiguous().numpy().tobytes()
     return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -16,6 +16,8 @@ from botorch_risk.engine.posterior.process import Process
 _NEW_ENTRIES = ChunkSize(cpu=2**20)
 # Units of rounding of the prior variance beyond which the updated matrix is recomputed.
 _ROUND_OFF = 1e4
+# Observations that wait for the matrix to be read.
+_MOST_WAITING = 16
 
 
 class DenseCovariance:
@@ -25,33 +27,52 @@ class DenseCovariance:
     columns with those from the factor, and the matrix is recomputed if they differ by more than
     `1e4` rounding units of the prior variance.
 
-    Memory traffic dominates the cost of a single observation. A row is then updated when it is
-    first read: if a caller reads the rows in order, they are in the cache and the matrix is
-    streamed once.
+    Memory traffic dominates the cost of a single observation. It therefore waits until rows of the
+    matrix are read: if a caller reads them in order, they are in the cache and the matrix is
+    streamed once. Some columns are read without a write to the matrix, so that up to 16
+    observations are subtracted at once.
     """
+
+    _matrix: Tensor
+    _waiting: Tensor  # B x k x |D|
+    _current: list[int]  # the number of rows from which these are subtracted
 
     def __init__(self, process: Process, domain: Process.Points) -> None:
         self._rebase(process, domain)
 
     @property
     def matrix(self) -> Tensor:
-        every = slice(None)
-        return self.rows(every, every)
+        if any(self._current):
+            every = slice(None)
+            return self.rows(every, every)
+        if self._waiting.shape[-2]:
+            self._rebased(self._matrix.baddbmm_(self._waiting.mT, self._waiting, alpha=-1.0))
+        return self._matrix
 
     def rows(self, replicates: slice, rows: slice) -> Tensor:
         r"""Rows of some replicates as a view; the rows before them are updated too."""
         batch, size, _ = self._matrix.shape
         stop = rows.indices(size)[1]
         for r in range(*replicates.indices(batch)):
-            start, row = self._current[r], self._row[r]
-            if start < stop:
-                self._matrix[r, start:stop].addr_(row[start:stop], row, alpha=-1.0)
+            start, waiting = self._current[r], self._waiting[r]
+            if start < stop and len(waiting):
+                part = self._matrix[r, start:stop]
+                part.addmm_(waiting[:, start:stop].mT, waiting, alpha=-1.0)
                 self._current[r] = stop
         return self._matrix[replicates, rows]
 
+    def columns(self, replicates: slice, rows: slice, index: Tensor) -> Tensor:
+        r"""Some columns of rows of some replicates, of a `B' x a` index."""
+        if any(self._current[replicates]):
+            return _columns(self.rows(replicates, rows), index)
+        # The matrix is symmetric, and its rows lie together in memory.
+        waiting, every = self._waiting[replicates], self._matrix[replicates]
+        block = _rows(every[..., rows], index)
+        return block.baddbmm_(_columns(waiting, index).mT, waiting[..., rows], alpha=-1.0).mT
+
     def copy(self) -> DenseCovariance:
         twin = copy.copy(self)
-        twin._matrix, twin._current = self.matrix.clone(), list(self._current)
+        twin._rebased(self.matrix.clone())
         return twin
 
     def subtract(
@@ -66,27 +87,45 @@ class DenseCovariance:
             rows: The same after whitening: `rows' rows` is what the observations explain.
             index: `B x b` rows of the points, -1 off the domain.
         """
-        matrix = self.matrix
-        batch = torch.arange(len(matrix), device=index.device).unsqueeze(-1)
-        error = (matrix[batch, index.clamp_min(0)] - cross).abs().amax(dim=-1)
+        every = slice(None)
+        known = self.columns(every, every, index.clamp_min(0)).mT
+        error = (known - cross).abs().amax(dim=-1)
         unit = torch.finfo(cross.dtype).eps * domain.prior.variance.amax(dim=-1, keepdim=True)
         # A point off the domain has no row to compare with.
         if bool((error.where(index >= 0, 0.0) > _ROUND_OFF * unit).any()):
             self._rebase(process, domain)
-        if rows.shape[-2] > 1:
-            self._matrix.baddbmm_(rows.mT, rows, alpha=-1.0)
-            return
-        self._row = rows.squeeze(-2)
-        self._current = [0] * len(matrix)
+        elif any(self._current) or self._waiting.shape[-2] + rows.shape[-2] > _MOST_WAITING:
+            self._rebased(self.matrix)
+        self._waiting = torch.cat([self._waiting, rows], dim=-2)
 
     def _rebase(self, process: Process, domain: Process.Points) -> None:
         batch, size = domain.mean.shape
-        self._matrix = domain.mean.new_empty(batch, size, size)
-        self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
+        matrix = domain.mean.new_empty(batch, size, size)
         chunk = _NEW_ENTRIES.rows(domain.mean.device, batch * size)
         for rows in torch.arange(size, device=domain.mean.device).split(chunk):
-            block = self._matrix.narrow(-2, int(rows[0]), len(rows))
+            block = matrix.narrow(-2, int(rows[0]), len(rows))
             block.copy_(process.covariance(domain.take(rows.expand(batch, -1)), domain))
+        self._rebased(matrix)
+
+    def _rebased(self, matrix: Tensor) -> None:
+        r"""Let a matrix be the covariance, with no observation that waits."""
+        self._matrix = matrix
+        self._waiting = matrix[:, :0]
+        self._current = [0] * len(matrix)
+
+
+def _rows(block: Tensor, index: Tensor) -> Tensor:
+    r"""Rows `B x a x n` of `B x m x n`, of a `B x a` index."""
+    if len(block) == 1:
+        return block.index_select(-2, index.flatten())
+    return block.gather(-2, index.unsqueeze(-1).expand(*index.shape, block.shape[-1]))
+
+
+def _columns(block: Tensor, index: Tensor) -> Tensor:
+    r"""Columns `B x m x a` of `B x m x |D|`, of a `B x a` index."""
+    if len(block) == 1:  # several times faster than `gather`
+        return block.index_select(-1, index.flatten())
+    return block.gather(-1, index.unsqueeze(-2).expand(*block.shape[:-1], index.shape[-1]))
 
 
 class CovarianceBlocks(Protocol):
@@ -116,18 +155,13 @@ class HeldBlocks:
     together: bool = False
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        index = None if self.columns is None else self.columns[replicates, columns]
         if self.rows is None:
-            block = self.covariance.rows(replicates, rows)
-        else:
-            block = self.covariance.matrix[replicates]
-            index = self.rows[replicates, rows].unsqueeze(-1)
-            block = block.gather(-2, index.expand(*index.shape[:-1], block.shape[-1]))
-        if self.columns is None:
-            return block[..., columns]
-        index = self.columns[replicates, columns].unsqueeze(-2)
-        if len(block) == 1:  # several times faster than `gather`
-            return block.index_select(-1, index.flatten())
-        return block.gather(-1, index.expand(*block.shape[:-1], index.shape[-1]))
+            if index is not None:
+                return self.covariance.columns(replicates, rows, index)
+            return self.covariance.rows(replicates, rows)[..., columns]
+        block = _rows(self.covariance.matrix[replicates], self.rows[replicates, rows])
+        return block[..., columns] if index is None else _columns(block, index)
 
 
 @dataclass(frozen=True)

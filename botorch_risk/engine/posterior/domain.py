@@ -138,7 +138,7 @@ class DomainPosterior:
     @property
     def prior_variance(self) -> Tensor:
         r"""The largest prior variance over the domain, `batch_shape`."""
-        return self._current().points.prior.variance.amax(dim=-1).reshape(self.batch_shape)
+        return self._current().prior_variance.reshape(self.batch_shape)
 
     @property
     def resolution(self) -> Tensor:
@@ -316,21 +316,21 @@ class DomainPosterior:
         noise: float | Tensor | None,
         index: Tensor | None = None,
     ) -> None:
-        process = self._current().process
-        noise = process.prior.inferred_noise(X) if noise is None else noise
+        state = self._current()
+        noise = state.process.prior.inferred_noise(X) if noise is None else noise
         if noise is None:
             raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
         shape = self._B, X.shape[-2]
         variance = arguments.of_each("noise", noise, shape, self.domain)
-        arguments.check_noise(variance, self.prior_variance)
-        outcome = process.at(X).mean if y is None else y
+        arguments.check_noise(variance, state.prior_variance)
+        outcome = state.process.at(X).mean if y is None else y
         outcome = arguments.of_each("y", outcome, shape, self.domain)
         if outcome.isinf().any():
             raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
         if index is None:  # off the domain
             index = torch.full(shape, -1, device=self.domain.device)
         self._observations.append(Observations(X, outcome, variance, index))
-        self._state.condition(self._observations[-1])
+        state.condition(self._observations[-1])
 
     def _build(self) -> None:
         self._targets = self.model.train_targets.clone()
@@ -393,6 +393,7 @@ class ConditionedDomain:
         count: `B` numbers of samples.
         low: `B` smallest outcomes.
         high: `B` largest outcomes.
+        prior_variance: `B` largest prior variances over the domain.
     """
 
     process: Process
@@ -401,6 +402,7 @@ class ConditionedDomain:
     count: Tensor
     low: Tensor
     high: Tensor
+    prior_variance: Tensor
 
     @classmethod
     @torch.no_grad()
@@ -417,13 +419,13 @@ class ConditionedDomain:
             count=observed.sum(dim=-1),
             low=outcomes.where(observed, torch.inf).amin(dim=-1),
             high=outcomes.where(observed, -torch.inf).amax(dim=-1),
+            prior_variance=points.prior.variance.amax(dim=-1),
         )
 
     @property
     def rounding(self) -> Tensor:
         r"""One unit of rounding of the largest prior variance, `B`."""
-        prior = self.points.prior.variance
-        return prior.amax(dim=-1) * torch.finfo(prior.dtype).eps
+        return self.prior_variance * torch.finfo(self.prior_variance.dtype).eps
 
     def blocks(self, rows: Tensor | None, columns: Tensor | None) -> CovarianceBlocks:
         if self.covariance is not None:
@@ -436,7 +438,9 @@ class ConditionedDomain:
         r"""Add observations by rows of the Cholesky factor, as many at once as memory allows."""
         B, size = self.points.mean.shape
         for block in observations.split(_NEW_ROWS.rows(self.points.mean.device, B * size)):
-            points = self.process.at(block.X)
+            # What the domain knows of its points is not computed again.
+            is_on_it = bool((block.row >= 0).all())
+            points = self.points.take(block.row) if is_on_it else self.process.at(block.X)
             whitening = self._whitening(points, block)
             if whitening is not None:
                 self._extend(points, block, whitening)

@@ -25,7 +25,7 @@ from botorch_risk.engine.posterior.pair_samples import PairSamples
 from botorch_risk.engine.posterior.product_factors import Outcome, ProductFactors
 from botorch_risk.engine.posterior.row_basis import row_basis
 from botorch_risk.engine.posterior.stationary_moments import chunk_size
-from botorch_risk.engine.posterior.sums_on_host import are_few, moments_over_w
+from botorch_risk.engine.posterior.sums_on_host import SumsOverW
 from botorch_risk.points import TBatch, joint_shape, keeps_apart, original_inputs, scales_columns
 from botorch_risk.steady import are_on_host, moved
 
@@ -55,10 +55,12 @@ class ProductMarginals:
         self.belief, self.points = belief, points
         self._built: tuple[PosteriorCache, ProductFactors | None] | None = None
         self._sums: tuple[WeightedSums, Tensor] | None = None
+        self._sums_on_host: SumsOverW | None = None
         self._samples: PairSamples | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_built": None, "_sums": None, "_samples": None}
+        built = "_built", "_sums", "_sums_on_host", "_samples"
+        return self.__dict__ | dict.fromkeys(built)
 
     def __call__(self, X: Tensor) -> Marginals:
         r"""Marginal moments at each pair, `batch_shape x m x n_w` each.
@@ -192,6 +194,10 @@ class ProductMarginals:
             Covariances `B x m x n_w x P` over the scale of the outcome at each decision, the
             scales `B x m`, and variances `B x m x n_w`; None unless the covariance is a product.
         """
+        grad = X.requires_grad and torch.is_grad_enabled()
+        if not grad and (host := self.on_host_with(sums, X)) is not None:
+            covariance, variance = map(torch.from_numpy, host.moments(X.detach().numpy()))
+            return covariance, sums.points.prior.scale[:, :1].expand(X.shape[:-1]), variance
         prior, batch_shape = sums.process.prior, self.belief.model.batch_shape
         decisions, columns = (
             part.reshape(*batch_shape, *part.shape[-2:]) for part in (X, sums.explained)
@@ -199,9 +205,6 @@ class ProductMarginals:
         factors = self._current_factors_at(decisions)
         if factors is None:
             return None
-        grad = X.requires_grad and torch.is_grad_enabled()
-        if not grad and prior.has_shared_units and are_on_host(X) and are_few(decisions, factors):
-            return self._moments_on_host(sums, decisions, columns, factors)
         explained, covariance = (
             each.reshape(*X.shape[:2], *each.shape[len(batch_shape) + 1 :])
             for each in self._explained_with(decisions, columns, factors)
@@ -219,23 +222,23 @@ class ProductMarginals:
         variance = at.variance.unsqueeze(-1) * (1 - explained).clamp_min(0.0)
         return of_x.unsqueeze(-2) * of_w - covariance, at.scale, variance
 
-    def _moments_on_host(
-        self, sums: WeightedSums, X: Tensor, columns: Tensor, factors: ProductFactors
-    ) -> tuple[Tensor, ...] | None:
-        of_sums, n_w, d_w = sums.points.prior, *self.points.shape[-2:]
-        inputs = of_sums.inputs.expand(*of_sums.scale.shape, -1)[:, ::n_w, :-d_w]
-        Z, batch = factors.scaled(X.detach()), X.shape[:-2]
-        covariance, explained = moments_over_w(
-            Z.numpy(),
-            factors,
-            columns.numpy(),
-            inputs.reshape(*batch, *inputs.shape[-2:]).numpy(),
-            self._of_sums(sums).reshape(*batch, -1, n_w).numpy(),
-        )
-        B, scale = len(of_sums.scale), of_sums.scale[:, :1].expand(-1, X.shape[-2])
-        share = torch.from_numpy(1 - explained).reshape(B, *explained.shape[-2:]).clamp_min_(0.0)
-        moved = torch.from_numpy(covariance).reshape(B, *covariance.shape[-3:])
-        return moved, scale, scale.square().unsqueeze(-1) * share
+    def on_host_with(self, sums: WeightedSums, X: Tensor) -> SumsOverW | None:
+        r"""Readings at few decisions in NumPy; None if PyTorch is the faster one, or no product.
+
+        For the arguments see `moments_with`.
+        """
+        if not (are_on_host(X) and sums.process.prior.has_shared_units):
+            return None
+        decisions = X.reshape(*self.belief.model.batch_shape, *X.shape[-2:])
+        factors = self._current_factors_at(decisions)
+        if factors is None or not factors.is_scaled:
+            return None
+        host = self._sums_on_host
+        if host is None or host.sums is not sums or host.factors is not factors:
+            of_sums, (n_w, d_w) = sums.points.prior, self.points.shape[-2:]
+            inputs = of_sums.inputs.expand(*of_sums.scale.shape, -1)[:, ::n_w, :-d_w]
+            host = self._sums_on_host = SumsOverW.of(sums, factors, self._of_sums(sums), inputs)
+        return host if host.serves(X.shape[-2]) else None
 
     def _of_sums(self, sums: WeightedSums) -> Tensor:
         r"""`B x P x n_w` covariances of the sums with each w at their own decision."""

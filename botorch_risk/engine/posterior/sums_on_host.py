@@ -6,10 +6,14 @@ takes a third of the time of the PyTorch calls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
+from torch import Tensor
 
 from botorch_risk.engine.posterior.kernels_on_host import profile_and_slope
 from botorch_risk.engine.posterior.one_thread import MOST_MULTIPLICATIONS, product
@@ -18,45 +22,146 @@ from botorch_risk.engine.posterior.one_thread import MOST_MULTIPLICATIONS, produ
 MOST_ENTRIES = 2**15
 
 
-def are_few(X: Any, factors: Any) -> bool:
-    r"""Whether decisions `batch_shape x m x d_x` are for `moments_over_w`.
+@dataclass(frozen=True, eq=False)
+class SumsOverW:
+    r"""What readings at (x, w_j) say about sums over the same `w_j`, for `B` replicates.
 
-    Each product is below the size that starts threads.
-    """
-    num_rows, n = factors.basis.shape[-2:]
-    return (
-        factors.is_scaled
-        and X.shape[:-1].numel() * n * num_rows <= MOST_ENTRIES
-        and n * n * num_rows <= MOST_MULTIPLICATIONS
-    )
+    With `k` the correlations of x with the decisions of the data and of the sums, `b` those of w_j
+    with the data, and `F` the factor of the data:
 
+        v = scale F (k o b),   variance = scale^2 - |v|^2
+        covariance_p = scale k_p q_pj - v' columns_p
 
-def moments_over_w(
-    Z: ndarray, factors: Any, columns: ndarray, sums_Z: ndarray, of_w: ndarray
-) -> tuple[ndarray, ndarray]:
-    r"""The parts of `ProductMarginals.moments_with`.
+    `product` has the same formulas for tensors.
 
-    Args:
-        Z: Decisions `batch_shape x m x d_x`, scaled like the training data.
+    Attributes:
+        sums: The sums.
         factors: The factors of a product kernel.
-        columns: Whitened correlations of the data with the sums, `batch_shape x n x P`.
-        sums_Z: The decisions of the sums, `batch_shape x P x d_x`.
-        of_w: Covariances of the sums with each w at their own decision, `batch_shape x P x n_w`.
-
-    Returns:
-        Covariances `batch_shape x m x n_w x P` over the scale, and explained parts of variances
-        `batch_shape x m x n_w`.
+        centre: `B x 1 x d_x`, like the lengthscale in the units of the decisions.
+        lengthscale: `B x 1 x d_x`.
+        inputs: The decisions of the data, then of the sums, scaled, `B x (n + P) x d_x`.
+        factor: `B x n x n`.
+        columns: Whitened correlations of the data with the sums, `B x n x P`.
+        basis: `B x r x n`.
+        coordinates: `B x n_w x r`.
+        of_w: Covariances of the sums with each w at their own decision, `B x n_w x P`.
+        scale: `B x 1`.
     """
-    basis, coordinates = factors.basis.numpy(), factors.coordinates.numpy()[..., None, :, :]
-    k_x = np.exp(-0.5 * squared_distance(Z, factors.train_X.numpy()))
-    spread = k_x[..., None] * basis.swapaxes(-1, -2)[..., None, :, :]
-    G = factors.cache.factor.numpy()[..., None, :, :] @ spread  # batch_shape x m x n x r
-    rows = G.swapaxes(-1, -2)
-    explained = ((coordinates @ (rows @ G)) * coordinates).sum(axis=-1)
-    of_x = np.exp(-0.5 * squared_distance(Z, sums_Z))[..., None, :]  # batch_shape x m x 1 x P
-    covariance = of_x * of_w.swapaxes(-1, -2)[..., None, :, :]
-    covariance -= coordinates @ (rows @ columns[..., None, :, :])
-    return covariance, explained
+
+    sums: Any
+    factors: Any
+    centre: ndarray
+    lengthscale: ndarray
+    inputs: ndarray
+    factor: ndarray
+    columns: ndarray
+    basis: ndarray
+    coordinates: ndarray
+    of_w: ndarray
+    scale: ndarray
+
+    @classmethod
+    def of(cls, sums: Any, factors: Any, of_w: Tensor, decisions: Tensor) -> SumsOverW:
+        r"""From tensors; `decisions` are those of the sums, scaled, `B x P x d_x`."""
+
+        def batched(part: Tensor) -> ndarray:
+            return part.detach().reshape(len(decisions), *part.shape[-2:]).numpy()
+
+        return cls(
+            sums,
+            factors,
+            centre=batched(factors.centre),
+            lengthscale=batched(factors.lengthscale),
+            inputs=np.concatenate([batched(factors.train_X), decisions.numpy()], axis=-2),
+            factor=batched(factors.cache.factor),
+            columns=sums.explained.numpy(),
+            basis=batched(factors.basis),
+            coordinates=batched(factors.coordinates),
+            of_w=np.ascontiguousarray(of_w.mT.numpy()),
+            scale=sums.points.prior.scale[:, :1].numpy(),
+        )
+
+    @cached_property
+    def noise(self) -> ndarray:
+        r"""The variance of the noise of every reading, `B x 1`."""
+        at = self.sums.points.prior.inputs[..., :1, :]
+        noise: ndarray = self.sums.process.noise_of_a_reading(at).detach().numpy()
+        return noise
+
+    def serves(self, num_decisions: int) -> bool:
+        r"""Whether there are few decisions, and each product is too small to start threads."""
+        B, rank, n = self.basis.shape
+        few = B * num_decisions * n * rank <= MOST_ENTRIES
+        return few and n * n * rank <= MOST_MULTIPLICATIONS
+
+    def moments(self, X: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Covariances over the scale `B x m x n_w x P`, and variances `B x m x n_w`."""
+        return self._moments(*self._correlations(X)[1:])
+
+    @np.errstate(over="ignore", invalid="ignore")  # of a variance of 0, and masked
+    def reduced(
+        self, X: ndarray, reduce: Callable[[ndarray], Any], needs_gradient: bool = True
+    ) -> tuple[ndarray, ndarray | None]:
+        r"""A number made of the moves of the sums per standard deviation of each reading.
+
+        Args:
+            X: Decisions `B x m x d_x`.
+            reduce: Maps the moves `B x m x n_w x P` to numbers and indices of w, `B x m` each, and
+                the gradients of the numbers in the moves at that w, `B x m x P`.
+            needs_gradient: Whether its gradient is needed.
+
+        Returns:
+            Numbers `B x m`, and gradients in the decisions, `B x m x d_x`, or None.
+        """
+        Z, of_data, of_sums = self._correlations(X)
+        covariance, variance = self._moments(of_data, of_sums)
+        reading = np.maximum(variance + self.noise[..., None], np.finfo(X.dtype).tiny)
+        deviation = np.sqrt(reading) / self.scale[..., None]
+        slopes = np.divide(covariance, deviation[..., None], out=covariance)
+        value, index, of_slopes = reduce(slopes)
+        if not needs_gradient:
+            return value, None
+        at, replicate = index[..., None], np.arange(len(index))[:, None]
+        slope = np.take_along_axis(slopes, at[..., None], axis=-2)[..., 0, :]
+        deviation, variance = (
+            np.take_along_axis(each, at, axis=-1) for each in (deviation, variance)
+        )
+        # All in units of the scale: of `covariance / scale` and `variance / scale^2`.
+        of_covariance = of_slopes / deviation
+        of_variance = -0.5 * (of_covariance * slope).sum(axis=-1, keepdims=True) / deviation
+        of_variance = np.where(variance <= 0, 0.0, of_variance)  # it was clamped
+        of_w = self.coordinates[replicate, index] @ self.basis  # B x m x n
+        whitened = product(of_data * of_w, self.factor.swapaxes(-1, -2))
+        pull = product(of_covariance, self.columns.swapaxes(-1, -2)) + 2 * of_variance * whitened
+        of_data = -product(pull, self.factor) * of_w * of_data
+        of_sums = of_covariance * self.of_w[replicate, index] * of_sums
+        pull = np.concatenate([of_data, of_sums], axis=-1)
+        gradient = product(pull, self.inputs) - pull.sum(axis=-1, keepdims=True) * Z
+        return value, gradient / self.lengthscale
+
+    def _correlations(self, X: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+        r"""Scaled decisions, and their correlations with those of the data and of the sums."""
+        Z = (X - self.centre) / self.lengthscale
+        k = squared_distance(Z, self.inputs)
+        k *= -0.5
+        np.exp(k, out=k)
+        n = self.basis.shape[-1]
+        return Z, k[..., :n], k[..., n:]
+
+    def _moments(self, of_data: ndarray, of_sums: ndarray) -> tuple[ndarray, ndarray]:
+        # `v` of all w_j are combinations of few rows, those of the basis.
+        (B, rank, n), m = self.basis.shape, of_data.shape[1]
+        rows = (of_data[:, :, None] * self.basis[:, None]).reshape(B, m * rank, n)
+        rows = product(rows, self.factor.swapaxes(-1, -2))
+        columns = product(rows, self.columns).reshape(B, m, rank, -1)
+        rows = rows.reshape(B, m, rank, n)
+        coordinates = self.coordinates[:, None]
+        covariance = of_sums[:, :, None] * self.of_w[:, None]
+        covariance -= product(coordinates, columns)
+        squares = product(coordinates, rows @ rows.swapaxes(-1, -2))
+        explained = (squares * coordinates).sum(axis=-1)
+        variance = np.square(self.scale)[..., None] * np.maximum(1 - explained, 0.0)
+        return covariance, variance
 
 
 def moments_and_slope(

@@ -98,6 +98,7 @@ def test_target_is_in_prior_standard_deviations() -> None:
     posterior = build_posterior(ROWS)
     state = TruncatedVarianceState.initial(grid(), Maximize(), eta=0.5)
     scaled = build_posterior(ROWS)
+    scaled._state.prior_variance = 9 * scaled._state.prior_variance
     scaled._state.points = scaled._state.points._replace(
         prior=scaled._state.points.prior._replace(variance=9 * scaled._state.points.prior.variance),
         variance=9 * scaled._state.points.variance,

@@ -119,6 +119,28 @@ def test_new_hyperparameters_keep_the_observations(dense: bool) -> None:
         posterior.mean  # noqa: B018
 
 
+def test_columns_between_observations_are_those_of_the_whole_covariance() -> None:
+    r"""Up to 16 observations wait until the whole matrix is read."""
+    D = domain()
+    index = torch.tensor([[3, 7], [5, 9]])
+    every, columns = slice(None), torch.tensor([[4, 0, 9], [2, 11, 5]])
+    for count in (1, 2):
+        X = D[index[:count]]
+        held, made = (
+            DomainPosterior(build(X, truth(X), 1e-2), D, dense=dense) for dense in (True, False)
+        )
+        for row in range(20):
+            for each in (held, made):
+                each.observe(row, truth(D[row]), 1e-2)
+            found, expected = (
+                each.covariance_between(None, columns[:count])(*[every] * 3)
+                for each in (held, made)
+            )
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+            if row in (8, 9):
+                torch.testing.assert_close(held.covariance, made.covariance, rtol=0, atol=1e-10)
+
+
 def test_a_copy_is_on_trial() -> None:
     D = domain()
     posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D)
