@@ -60,12 +60,10 @@ def report_risks(
         generator: Draws.
         level: The probability of an interval.
     """
-    parts = []
     readings, conditions = readings.of_conditions(conditions)  # of others nothing is needed
-    for theta in _draws(readings, fitted, generator):
-        own = TableHyperparameters.of(theta[None])
-        outcomes = joint_samples(readings, own, conditions, _NUM_SAMPLES, generator)
-        parts.append(risk_measure(outcomes, weights))
+    drawn = TableHyperparameters.of(_draws(readings, fitted, generator))
+    samples = joint_samples(readings, drawn, conditions, _NUM_SAMPLES, generator)
+    parts = [risk_measure(outcomes, weights) for outcomes in samples]
     risks = torch.cat(parts, dim=-1)  # m x samples
     ends = risks.new_tensor([(1 - level) / 2, (1 + level) / 2])
     lower, upper = risks.quantile(ends, dim=-1)

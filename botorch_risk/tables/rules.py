@@ -97,7 +97,7 @@ class TableBelief:
         Args:
             among: Conditions to prefer, `R x n_x` booleans. Default: all.
         """
-        variance, _ = self.posterior.combined(self.risk.gradient)
+        variance = self.posterior.variance_of_combined(self.risk.gradient)
         value = self.risk.value
         if among is not None:
             value = value.masked_fill(~among, -torch.inf)
