@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Generator, Tensor
 
-from botorch_risk.acquisition.expected_gain import log_expected_gain
+from botorch_risk.acquisition.expected_gain import largest_log_gains
 from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk
 from botorch_risk.acquisition.lacing import COHERENT, covering_mask, lacing_mask
 from botorch_risk.chunks import ChunkSize
@@ -36,8 +36,6 @@ _NUM_COMPARED = 48
 _NUM_FANTASIES = 8
 # Entries of the covariances over the contexts.
 _COVARIANCES = ChunkSize(cpu=2**19)
-# Entries of the values of lines.
-_LINES = ChunkSize(cpu=2**20)
 
 
 @dataclass(frozen=True)
@@ -192,28 +190,19 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
     compared, read = belief.promising(), belief.promising(belief.has_free)
     rows = torch.arange(len(compared), device=compared.device).unsqueeze(-1)
     moves = posterior.moves(risk.gradient[rows, compared], compared, read)  # R x p x c x n_w
-    shape = moves.shape[2:]
     moves = moves.flatten(2).mT  # R x (c n_w) x p
     values = risk.value[rows, compared].unsqueeze(1)  # R x F x p
     if belief.moved is not None:
         values = values + belief.moved.gather(
             -1, compared.unsqueeze(1).expand(-1, belief.moved.shape[1], -1)
         )
-    size = _LINES.rows(moves.device, len(moves) * values.shape[1] * moves.shape[-1])
-    parts = [
-        log_expected_gain(values.unsqueeze(2), part.unsqueeze(1)).logsumexp(dim=1)
-        for part in moves.split(size, dim=1)
-    ]
-    gain = torch.cat(parts, dim=1).unflatten(-1, shape)
-    # Where no reading can change the choice, as with one condition: the one that tells most.
     taken = ~belief.free[rows, read].flatten(1)
-    gain, tells = (
-        each.masked_fill(taken, -torch.inf)
-        for each in (gain.flatten(1), moves.square().mean(dim=-1))
-    )
+    gain = largest_log_gains(values, moves, taken)
+    # Where no reading can change the choice, as with one condition: the one that tells most.
+    tells = moves.square().mean(dim=-1).masked_fill(taken, -torch.inf)
     hopeless = (gain == -torch.inf).all(dim=-1, keepdim=True)
     best = _largest_at_random(tells.where(hopeless, gain), generators)
-    n_w = shape[-1]
+    n_w = belief.free.shape[-1]
     return read.gather(-1, (best // n_w).unsqueeze(-1)).squeeze(-1) * n_w + best % n_w
 
 
