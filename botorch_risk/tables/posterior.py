@@ -88,10 +88,16 @@ class TablePosterior:
         prior = self.read.prior.of_one_condition.unsqueeze(1).expand(*conditions.shape, -1, -1)
         return torch.baddbmm(prior.flatten(0, 1), V.mT, V, alpha=-1.0).view_as(prior)
 
-    def variance_of_combined(self, weights: Tensor) -> Tensor:
-        r"""The variance of `sum_w weights(x, w) f(x, w)`, `R x n_x`, for `R x n_x x n_w` weights."""
+    def variance_of_combined(self, weights: Tensor, conditions: Tensor | None = None) -> Tensor:
+        r"""The variance of `sum_w weights(x, w) f(x, w)`, `R x p`.
+
+        Args:
+            weights: `R x p x n_w`.
+            conditions: `R x p`; all by default.
+        """
         prior = ((weights @ self.read.prior.of_one_condition) * weights).sum(dim=-1)
-        return (prior - self.read.combined(weights).square().sum(dim=-1)).clamp_min(0.0)
+        explained = self.read.combined(weights, conditions).square().sum(dim=-1)
+        return (prior - explained).clamp_min(0.0)
 
     def moves(self, weights: Tensor, conditions: Tensor, candidates: Tensor) -> Tensor:
         r"""The move of combined values per standard deviation of a reading.
