@@ -121,7 +121,7 @@ class ReadPairs(NamedTuple):
         return self.of_conditions[each, conditions].movedim(2, 1) @ self.of_contexts
 
     def sum(self, weights: Tensor) -> Tensor:
-        r"""`sum_i weights_i k(i, pairs)` over the readings, for `R x n` weights; `R x n_x x n_w`."""
+        r"""The sum of `R x n` weights times the covariances with all pairs, `R x n_x x n_w`."""
         weighted = self.of_conditions * weights[:, None, :, None]
         return weighted.flatten(2) @ self.of_contexts.flatten(1, 2)
 

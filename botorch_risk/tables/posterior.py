@@ -32,9 +32,7 @@ class TablePosterior:
     variance: Tensor
 
     @classmethod
-    def of(
-        cls, readings: TableReadings, hyperparameters: TableHyperparameters
-    ) -> TablePosterior:
+    def of(cls, readings: TableReadings, hyperparameters: TableHyperparameters) -> TablePosterior:
         r"""The posterior of readings; rows of hyperparameters share the readings of one replicate.
 
         Args:
