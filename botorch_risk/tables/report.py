@@ -5,11 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.tables.kernel import FittedTable, TableHyperparameters, TableLoss, TableReadings
 from botorch_risk.tables.posterior import joint_samples
 
 _NUM_DRAWS, _NUM_SAMPLES = 32, 64
+# Entries of the factors of covariances, of several hyperparameters at a time.
+_FACTORS = ChunkSize(cpu=2**21)
 # How much wider the hyperparameters are drawn than the normal approximation at their maximum, whose
 # tails are too short: in development .94 of nominal 95 % intervals held without it and .97 with it
 # (bench/studies/reaction_tables).
@@ -61,9 +64,15 @@ def report_risks(
         level: The probability of an interval.
     """
     readings, conditions = readings.of_conditions(conditions)  # of others nothing is needed
-    drawn = TableHyperparameters.of(_draws(readings, fitted, generator))
-    samples = joint_samples(readings, drawn, conditions, _NUM_SAMPLES, generator)
-    parts = [risk_measure(outcomes, weights) for outcomes in samples]
+    (n_x, n_w), n = map(len, (readings.conditions, readings.contexts)), readings.pairs.shape[-1]
+    size = _FACTORS.rows(weights.device, 3 * (n_x * n + n_w**2))
+    parts = [
+        risk_measure(outcomes, weights)
+        for theta in _draws(readings, fitted, generator).split(size)
+        for outcomes in joint_samples(
+            readings, TableHyperparameters.of(theta), conditions, _NUM_SAMPLES, generator
+        )
+    ]
     risks = torch.cat(parts, dim=-1)  # m x samples
     ends = risks.new_tensor([(1 - level) / 2, (1 + level) / 2])
     lower, upper = risks.quantile(ends, dim=-1)

@@ -80,6 +80,29 @@ def test_conditions_of_a_large_bound_are_promising_too() -> None:
     assert upper[found[24:]].min() >= upper.topk(24).values.min()
 
 
+@pytest.mark.parametrize(
+    "measure", [ConditionalValueAtRisk(0.3), WorstCase(), TotalVariationBall(0.4)]
+)
+def test_a_ceiling_rules_out_no_promising_condition(measure: RiskMeasure) -> None:
+    generator = torch.Generator().manual_seed(0)
+    conditions = Factors.of(torch.rand(300, 2, generator=generator).double())
+    pairs = torch.randperm(300 * N_W, generator=generator)[:80].reshape(2, 40)
+    Y = conditions.features[pairs // N_W].sum(dim=-1)
+    data = TableReadings(conditions, CONTEXTS, pairs, Y, 0.1)
+    posterior = TablePosterior.of(data, fit_table(data).hyperparameters)
+    free = torch.rand(2, 300, N_W, generator=generator) < 0.3
+    known = TableBelief(posterior, measure, examples.equal_weights(), free)
+    variance = posterior.variance_of_combined(known.risk.gradient)
+    for among in (torch.ones_like(known.has_free), known.has_free):
+        value = known.risk.value.masked_fill(~among, -torch.inf)
+        expected = _largest(value, value + 2 * variance.sqrt())
+        assert torch.equal(known.promising(among), expected)
+    few = torch.zeros_like(known.has_free)
+    few[:, 100:130] = True  # fewer than are compared: all of them are among these
+    for row in known.promising(few):
+        assert set(range(100, 130)) <= set(row.tolist())
+
+
 def expected_best_risk(known: TableBelief, pair: int) -> float:
     r"""The largest expectation once the reading of a pair is known, by Gauss-Hermite quadrature."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)
