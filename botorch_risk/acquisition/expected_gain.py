@@ -1,6 +1,7 @@
 r"""Compute expected gains as logarithms, since the gain itself may underflow to 0."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,10 +9,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.acquisition.expected_gain_on_host import log_gain_of_lines
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.steady import are_on_host
 
 # Lines of all rows up to which comparing all pairs is faster.
 _MAX_PAIRED = 2**10
+# Entries of the values of lines.
+_LINES = ChunkSize(cpu=2**17)
 
 
 def log_standard_improvement(u: Tensor) -> Tensor:
@@ -51,6 +55,54 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
     a, s = (each.reshape(-1, each.shape[-1]) for each in (values, slopes))
     gain: Tensor = _LogExpectedGain.apply(a, s)
     return gain.reshape(values.shape[:-1])
+
+
+def largest_log_gains(values: Tensor, slopes: Tensor, excluded: Tensor) -> Tensor:
+    r"""The log expected gains of candidates, or a bound where it shows that one is not the largest.
+
+    The gain of several lines is at most the sum of the gains of each with the best one, which needs
+    no envelope. Of the 4,800 candidates of a large table, it leaves 1 to 100.
+
+    Args:
+        values: `R x F x P`, of `F` sets of lines, over which the gains are added up.
+        slopes: `R x m x P`, of `m` candidates.
+        excluded: `R x m`, whether a candidate is left out: minus infinity.
+
+    Returns:
+        `R x m`.
+    """
+    size = _LINES.rows(values.device, values.shape[1:].numel())
+
+    def sums(gain: Callable[[Tensor, Tensor], Tensor], row: Tensor, candidate: Tensor) -> Tensor:
+        parts = zip(row.split(size), candidate.split(size), strict=True)
+        return torch.cat(
+            [gain(values[r], slopes[r, c].unsqueeze(1)).logsumexp(dim=-1) for r, c in parts]
+        )
+
+    found = torch.full_like(slopes[..., 0], -torch.inf)
+    free = (~excluded).nonzero(as_tuple=True)
+    found[free] = sums(_log_gain_bound, *free)
+    first = found.argmax(dim=-1)
+    least = sums(log_expected_gain, torch.arange(len(first), device=first.device), first)
+    left = ((found >= least.unsqueeze(-1)) & ~excluded).nonzero(as_tuple=True)
+    found[left] = sums(log_expected_gain, *left)
+    return found
+
+
+def _log_gain_bound(values: Tensor, slopes: Tensor) -> Tensor:
+    r"""An upper bound of `log_expected_gain`, `...`, of values `... x P` and slopes likewise.
+
+    Two lines that cross at `c` gain `|s_p - s_q| h(-|c|)`, with
+
+        h(-c) < 4 phi(c) / (c + sqrt(c^2 + 4))^2                        [Birnbaum1942mills]_
+    """
+    best, index = values.max(dim=-1, keepdim=True)
+    apart = (slopes - slopes.expand_as(values).gather(-1, index)).abs()
+    c = (best - values) / apart
+    terms = (4 * apart / (c + (c.square() + 4).sqrt()).square()).log() + _log_phi(c)
+    terms.masked_fill_(apart == 0, -torch.inf)
+    # An exponential that underflows takes ten times as long.
+    return terms.clamp_min(terms.amax(dim=-1, keepdim=True) - 100).logsumexp(dim=-1)
 
 
 class _LogExpectedGain(torch.autograd.Function):

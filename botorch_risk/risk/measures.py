@@ -31,7 +31,7 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.gradients import differentiated
 from botorch_risk.risk.mean_variance_bounds import clipping_level, dual_solution
-from botorch_risk.steady import expect, is_known, may_look, memory, once, remember
+from botorch_risk.steady import are_on_host, expect, is_known, may_look, memory, once, remember
 
 Optimism = Literal["of_risk", "of_values"]
 Points = Literal["support", "points"]
@@ -486,6 +486,13 @@ class ConditionalValueAtRisk(RiskMeasure):
         check_level(self.risk_level)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        tracked = values.requires_grad or weights.requires_grad
+        if not tracked and are_on_host(values, weights) and (weights == weights[..., :1]).all():
+            # Only which values are in the tail takes `topk`: six times as long as NumPy's sort.
+            lowest = torch.from_numpy(np.sort(values.numpy(), axis=-1))
+            each = weights.flatten()[: values.shape[-1]]
+            *_, tail = self._tail(each, each)
+            return lowest[..., : len(tail)] @ tail
         ordered, _, tail = self._tail(values, weights)
         return (tail * ordered).sum(dim=-1)
 
@@ -536,10 +543,16 @@ class WorstCase(PickingRiskMeasure):
         r"""All values count equally, whatever their weights."""
         return even_weights(torch.ones_like(weights) if self.over == "points" else weights)
 
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        if values.requires_grad:
+            return super()._evaluate(values, weights)
+        return self._counted(values, weights).amin(dim=-1)  # `argmin` takes seven times as long
+
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
-        if self.over == "support":
-            values = values.masked_fill(weights <= 0, torch.inf)
-        return values.argmin(dim=-1)
+        return self._counted(values, weights).argmin(dim=-1)
+
+    def _counted(self, values: Tensor, weights: Tensor) -> Tensor:
+        return values if self.over == "points" else values.masked_fill(weights <= 0, torch.inf)
 
     def _index_on_host(self, values: ndarray, weights: ndarray) -> ndarray:
         if self.over == "support":

@@ -5,10 +5,10 @@ import math
 from botorch.exceptions.errors import UnsupportedError
 
 MEMORY_LIMIT = 4.0  # GiB, as of a joint distribution in `robust`
-# Matrices between all conditions, and between all contexts, that are there at a time; and copies of
-# what readings say of every pair, `n x n_x x n_w`, while the pairs of a plate are chosen. No search
-# is refused for readings beyond these. Measured peaks with 35 to 300 readings were .5 to .9 of the
-# sum: 1.1 GiB for 4,000 conditions and 25 contexts.
+# An upper bound: matrices between all conditions, and between all contexts, mostly the distances of
+# each column; and four times what 100 readings say of every pair, `n x n_x x n_w`, no copy of which
+# is kept. No search is refused for readings beyond these. Measured peaks with three columns and 100
+# readings were .2 to .35 of the sum: .7 GiB for 4,000 conditions and 25 contexts.
 _MATRICES, _COPIES, _READINGS = 16, 4, 100
 
 

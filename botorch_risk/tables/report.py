@@ -5,11 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.tables.kernel import FittedTable, TableHyperparameters, TableLoss, TableReadings
 from botorch_risk.tables.posterior import joint_samples
 
 _NUM_DRAWS, _NUM_SAMPLES = 32, 64
+# Entries of the factors of covariances, of several hyperparameters at a time.
+_FACTORS = ChunkSize(cpu=2**21)
 # How much wider the hyperparameters are drawn than the normal approximation at their maximum, whose
 # tails are too short: in development .94 of nominal 95 % intervals held without it and .97 with it
 # (bench/studies/reaction_tables).
@@ -60,12 +63,16 @@ def report_risks(
         generator: Draws.
         level: The probability of an interval.
     """
-    parts = []
     readings, conditions = readings.of_conditions(conditions)  # of others nothing is needed
-    for theta in _draws(readings, fitted, generator):
-        own = TableHyperparameters.of(theta[None])
-        outcomes = joint_samples(readings, own, conditions, _NUM_SAMPLES, generator)
-        parts.append(risk_measure(outcomes, weights))
+    (n_x, n_w), n = map(len, (readings.conditions, readings.contexts)), readings.pairs.shape[-1]
+    size = _FACTORS.rows(weights.device, 3 * (n_x * n + n_w**2))
+    parts = [
+        risk_measure(outcomes, weights)
+        for theta in _draws(readings, fitted, generator).split(size)
+        for outcomes in joint_samples(
+            readings, TableHyperparameters.of(theta), conditions, _NUM_SAMPLES, generator
+        )
+    ]
     risks = torch.cat(parts, dim=-1)  # m x samples
     ends = risks.new_tensor([(1 - level) / 2, (1 + level) / 2])
     lower, upper = risks.quantile(ends, dim=-1)

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Generator, Tensor
 
-from botorch_risk.acquisition.expected_gain import log_expected_gain
+from botorch_risk.acquisition.expected_gain import largest_log_gains
 from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk
 from botorch_risk.acquisition.lacing import COHERENT, covering_mask, lacing_mask
 from botorch_risk.chunks import ChunkSize
@@ -36,8 +36,6 @@ _NUM_COMPARED = 48
 _NUM_FANTASIES = 8
 # Entries of the covariances over the contexts.
 _COVARIANCES = ChunkSize(cpu=2**19)
-# Entries of the values of lines.
-_LINES = ChunkSize(cpu=2**20)
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,11 @@ class TableBelief:
     def risk_at(self, conditions: Tensor) -> ExpectedRisk:
         r"""The expected risks of conditions `R x p`, and the weights of Stein's identity.
 
-        The covariances over the contexts are made in blocks of conditions.
+        Samples need covariances over the contexts, and come in blocks of conditions.
         """
         mean = self.posterior.mean
-        size = _COVARIANCES.rows(mean.device, len(mean) * mean.shape[-1] ** 2)
+        each = mean.shape[-1] ** (2 if self.risk_measure.needs_samples else 1)
+        size = _COVARIANCES.rows(mean.device, len(mean) * each)
         parts = [self._risk_of_block(part) for part in conditions.split(size, dim=-1)]
         return ExpectedRisk(*(torch.cat(each, dim=1) for each in zip(*parts, strict=True)))
 
@@ -97,11 +96,41 @@ class TableBelief:
         Args:
             among: Conditions to prefer, `R x n_x` booleans. Default: all.
         """
-        variance, _ = self.posterior.combined(self.risk.gradient)
-        value = self.risk.value
-        if among is not None:
-            value = value.masked_fill(~among, -torch.inf)
-        return _largest(value, value + _WIDTH * variance.sqrt())
+        if among is None:
+            among = torch.ones_like(self.has_free)
+        ceiling = self._ceiling
+        if ceiling is None or ceiling.shape[-1] <= _NUM_COMPARED:
+            return _largest(*self._estimated(None, among))
+        ceiling, order = ceiling.masked_fill(~among, -torch.inf).sort(dim=-1, descending=True)
+        value, upper = self._estimated(order[:, :_NUM_COMPARED], among)
+        # 24 values and, whichever these are, 24 bounds of others are at least this large.
+        least = torch.minimum(value.topk(_NUM_COMPARED // 2).values[:, -1], upper.amin(dim=-1))
+        number = (ceiling >= least.unsqueeze(-1)).sum(dim=-1).amax().clamp_min(_NUM_COMPARED)
+        chances = order[:, : int(number)]
+        return chances.gather(-1, _largest(*self._estimated(chances, among)))
+
+    @cached_property
+    def _ceiling(self) -> Tensor | None:
+        r"""What no upper bound of a risk exceeds, `R x n_x`; None if marginals say nothing of it.
+
+        It rules out nine in ten conditions of a large table before their covariances are computed.
+        A coherent measure is concave, so the mean over antithetic samples is at most the risk of
+        the mean; and its gradient is a distribution, so that no variance exceeds the largest.
+        """
+        measure, posterior = self.risk_measure, self.posterior
+        if not (isinstance(measure, COHERENT) and measure.needs_samples):
+            return None
+        deviation = posterior.variance.amax(dim=-1).sqrt()
+        return measure(posterior.mean, self.weights) + _WIDTH * deviation
+
+    def _estimated(self, conditions: Tensor | None, among: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Expected risks and upper bounds of conditions `R x p`; -inf if they are not `among`."""
+        risk = self.risk if conditions is None else self.risk_at(conditions)
+        variance = self.posterior.variance_of_combined(risk.gradient, conditions)
+        if conditions is not None:
+            among = among.gather(-1, conditions)
+        value = risk.value.masked_fill(~among, -torch.inf)
+        return value, value + _WIDTH * variance.sqrt()
 
     @cached_property
     def bounds(self) -> tuple[Tensor, Tensor]:
@@ -192,28 +221,19 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
     compared, read = belief.promising(), belief.promising(belief.has_free)
     rows = torch.arange(len(compared), device=compared.device).unsqueeze(-1)
     moves = posterior.moves(risk.gradient[rows, compared], compared, read)  # R x p x c x n_w
-    shape = moves.shape[2:]
     moves = moves.flatten(2).mT  # R x (c n_w) x p
     values = risk.value[rows, compared].unsqueeze(1)  # R x F x p
     if belief.moved is not None:
         values = values + belief.moved.gather(
             -1, compared.unsqueeze(1).expand(-1, belief.moved.shape[1], -1)
         )
-    size = _LINES.rows(moves.device, len(moves) * values.shape[1] * moves.shape[-1])
-    parts = [
-        log_expected_gain(values.unsqueeze(2), part.unsqueeze(1)).logsumexp(dim=1)
-        for part in moves.split(size, dim=1)
-    ]
-    gain = torch.cat(parts, dim=1).unflatten(-1, shape)
-    # Where no reading can change the choice, as with one condition: the one that tells most.
     taken = ~belief.free[rows, read].flatten(1)
-    gain, tells = (
-        each.masked_fill(taken, -torch.inf)
-        for each in (gain.flatten(1), moves.square().mean(dim=-1))
-    )
+    gain = largest_log_gains(values, moves, taken)
+    # Where no reading can change the choice, as with one condition: the one that tells most.
+    tells = moves.square().mean(dim=-1).masked_fill(taken, -torch.inf)
     hopeless = (gain == -torch.inf).all(dim=-1, keepdim=True)
     best = _largest_at_random(tells.where(hopeless, gain), generators)
-    n_w = shape[-1]
+    n_w = belief.free.shape[-1]
     return read.gather(-1, (best // n_w).unsqueeze(-1)).squeeze(-1) * n_w + best % n_w
 
 

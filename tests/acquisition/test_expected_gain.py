@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from botorch_risk.acquisition import expected_gain
-from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standard_improvement
+from botorch_risk.acquisition.expected_gain import (
+    largest_log_gains,
+    log_expected_gain,
+    log_standard_improvement,
+)
 
 
 def by_quadrature(values: Tensor, slopes: Tensor) -> float:
@@ -123,3 +127,19 @@ def test_in_numpy_it_is_what_it_is_for_tensors(monkeypatch: pytest.MonkeyPatch) 
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
     assert found[0][0][0] == -math.inf and -math.inf < found[0][0][2] < -1000
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 10.0])
+def test_a_bound_never_rules_out_the_largest_gain(scale: float) -> None:
+    generator = torch.Generator().manual_seed(3)
+    values = torch.randn(4, 3, 12, generator=generator, dtype=torch.double)
+    slopes = scale * torch.randn(4, 50, 12, generator=generator, dtype=torch.double)
+    slopes[1] = 0.7  # no candidate of this row has a gain
+    excluded = torch.rand(4, 50, generator=generator) < 0.5
+    every = log_expected_gain(values.unsqueeze(1), slopes.unsqueeze(2)).logsumexp(dim=-1)
+    every = every.masked_fill(excluded, -math.inf)
+    found = largest_log_gains(values, slopes, excluded)
+    torch.testing.assert_close(found.amax(dim=-1), every.amax(dim=-1))
+    assert (found >= every - 1e-12).all()
+    assert (found == -math.inf)[excluded].all() and (found[1] == -math.inf).all()
+    assert torch.equal(found.argmax(dim=-1)[[0, 2, 3]], every.argmax(dim=-1)[[0, 2, 3]])

@@ -131,6 +131,20 @@ def test_limits(measure: RiskMeasure, limit: RiskMeasure) -> None:
     torch.testing.assert_close(measure(values, weights), limit(values, weights))
 
 
+@pytest.mark.parametrize("n_w", [1, 2, 7, 40])
+@pytest.mark.parametrize(
+    "measure", [ConditionalValueAtRisk(0.2), ConditionalValueAtRisk(0.5), WorstCase()]
+)
+def test_a_risk_without_a_gradient_is_the_risk_with_one(measure: RiskMeasure, n_w: int) -> None:
+    generator = torch.Generator().manual_seed(n_w)
+    values = torch.randn(5, 3, n_w, generator=generator, dtype=torch.double).round(decimals=1)
+    random = torch.rand(n_w, generator=generator, dtype=torch.double)
+    for weights in (torch.full((n_w,), 1 / n_w).double(), random / random.sum()):
+        tracked = measure(values.clone().requires_grad_(), weights)
+        torch.testing.assert_close(measure(values, weights), tracked.detach())
+        torch.testing.assert_close(measure(values[0, 0], weights), tracked.detach()[0, 0])
+
+
 def test_the_tail_of_all_outcomes_is_their_expectation() -> None:
     values, weights = draw()
     found = ConditionalValueAtRisk(1 - 1e-12)(values, weights)

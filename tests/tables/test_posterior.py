@@ -24,16 +24,17 @@ def test_moments(noise_share: float) -> None:
     mean, covariance, noise = examples.moments(data, theta)
     close(posterior.mean.flatten(), mean, 1e-8)
     close(posterior.variance.flatten(), covariance.diagonal().clip(0), 1e-8)
-    close(posterior.noise, np.array([noise]))
+    close(posterior.read.noise, np.array([noise]))
     square = covariance.reshape(N_X, N_W, N_X, N_W)
     blocks = np.stack([square[x, :, x] for x in range(N_X)])
-    close(posterior.covariance_over_contexts()[0], blocks, 1e-8)
-    part = TablePosterior.of(data, theta, torch.tensor([3, 1]))
-    close(part.covariance_over_contexts()[0], blocks[[3, 1]], 1e-8)
-    close(part.mean[0], mean.reshape(N_X, N_W)[[3, 1]], 1e-8)
+    close(posterior.covariance_over_contexts(torch.arange(N_X)[None])[0], blocks, 1e-8)
+    some = torch.tensor([[3, 1]])
+    close(posterior.covariance_over_contexts(some)[0], blocks[[3, 1]], 1e-8)
     weights = torch.rand(1, N_X, N_W, generator=torch.Generator().manual_seed(0)).double()
     combined = np.einsum("xw,xwyv,yv->xy", weights[0], square, weights[0])
-    close(posterior.combined(weights)[0][0], combined.diagonal(), 1e-8)
+    close(posterior.variance_of_combined(weights)[0], combined.diagonal(), 1e-8)
+    found = posterior.variance_of_combined(weights[:, [3, 1]], some)
+    close(found[0], combined.diagonal()[[3, 1]], 1e-8)
     deviation = np.sqrt(covariance.diagonal().clip(0) + noise)
     moves = np.einsum("xw,xwj->xj", weights[0], square.reshape(N_X, N_W, -1)) / deviation
     found = posterior.moves(weights[:, [0, 4]], torch.tensor([[0, 4]]), torch.tensor([[2, 3, 1]]))
@@ -89,7 +90,7 @@ def test_joint_samples_have_the_moments_of_the_process(noise_share: float) -> No
     )
     some, number = torch.tensor([3, 0, 1]), 40_000
     generator = torch.Generator().manual_seed(0)
-    samples = joint_samples(data.averaged(), theta, some, number, generator)
+    (samples,) = joint_samples(data.averaged(), theta, some, number, generator)
     mean, covariance, _ = examples.moments(data, theta)
     pairs = (some.unsqueeze(-1) * N_W + torch.arange(N_W)).flatten().numpy()
     found = samples.movedim(0, 1).flatten(1).numpy()
@@ -108,7 +109,7 @@ def test_other_conditions_say_nothing_that_readings_do_not() -> None:
     some = torch.tensor([3, 1])
     part, at = data.of_conditions(some)
     assert len(part.conditions) <= len(CONDITIONS)
-    whole, kept = (TablePosterior.of(data, theta, some), TablePosterior.of(part, theta, at))
+    whole, kept = (TablePosterior.of(data, theta), TablePosterior.of(part, theta))
     assert [part.conditions.names[i] for i in at] == [CONDITIONS.names[i] for i in some]
-    for name in ("mean", "variance", "noise"):
-        torch.testing.assert_close(getattr(kept, name), getattr(whole, name))
+    for name in ("mean", "variance"):
+        torch.testing.assert_close(getattr(kept, name)[:, at], getattr(whole, name)[:, some])

@@ -71,7 +71,7 @@ def test_conditions_of_a_large_bound_are_promising_too() -> None:
     posterior = TablePosterior.of(data, fit_table(data).hyperparameters)
     free = torch.ones(1, 60, 2, dtype=torch.bool)
     known = TableBelief(posterior, Expectation(), torch.full((2,), 0.5).double(), free)
-    deviation = posterior.combined(known.risk.gradient)[0].sqrt()
+    deviation = posterior.variance_of_combined(known.risk.gradient)[0].sqrt()
     found = known.promising()[0]
     assert found.unique().numel() == 48
     best = known.risk.value[0].topk(24).indices
@@ -80,12 +80,35 @@ def test_conditions_of_a_large_bound_are_promising_too() -> None:
     assert upper[found[24:]].min() >= upper.topk(24).values.min()
 
 
+@pytest.mark.parametrize(
+    "measure", [ConditionalValueAtRisk(0.3), WorstCase(), TotalVariationBall(0.4)]
+)
+def test_a_ceiling_rules_out_no_promising_condition(measure: RiskMeasure) -> None:
+    generator = torch.Generator().manual_seed(0)
+    conditions = Factors.of(torch.rand(300, 2, generator=generator).double())
+    pairs = torch.randperm(300 * N_W, generator=generator)[:80].reshape(2, 40)
+    Y = conditions.features[pairs // N_W].sum(dim=-1)
+    data = TableReadings(conditions, CONTEXTS, pairs, Y, 0.1)
+    posterior = TablePosterior.of(data, fit_table(data).hyperparameters)
+    free = torch.rand(2, 300, N_W, generator=generator) < 0.3
+    known = TableBelief(posterior, measure, examples.equal_weights(), free)
+    variance = posterior.variance_of_combined(known.risk.gradient)
+    for among in (torch.ones_like(known.has_free), known.has_free):
+        value = known.risk.value.masked_fill(~among, -torch.inf)
+        expected = _largest(value, value + 2 * variance.sqrt())
+        assert torch.equal(known.promising(among), expected)
+    few = torch.zeros_like(known.has_free)
+    few[:, 100:130] = True  # fewer than are compared: all of them are among these
+    for row in known.promising(few):
+        assert set(range(100, 130)) <= set(row.tolist())
+
+
 def expected_best_risk(known: TableBelief, pair: int) -> float:
     r"""The largest expectation once the reading of a pair is known, by Gauss-Hermite quadrature."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)
     posterior, one = known.posterior, torch.tensor([pair])
     at = posterior.mean.flatten(1)[0, pair]
-    deviation = (posterior.variance.flatten(1)[0, pair] + posterior.noise[0]).sqrt()
+    deviation = (posterior.variance.flatten(1)[0, pair] + posterior.read.noise[0]).sqrt()
     after = [
         posterior.with_reading(one, (at + deviation * node)[None]).mean[0].mean(dim=-1).max().item()
         for node in nodes
@@ -105,7 +128,9 @@ def test_the_knowledge_gradient_is_the_best_of_all_pairs() -> None:
 
 def test_where_no_reading_can_change_the_choice_the_most_telling_one_is_chosen() -> None:
     known = belief(Expectation())
-    alone = TablePosterior.of(examples.readings(), examples.hyperparameters(), torch.tensor([2]))
+    Y = torch.tensor([[0.3, 0.1]]).double()
+    data = TableReadings(Factors.of([("base 0", "salt 0")]), CONTEXTS, torch.tensor([[0, 1]]), Y)
+    alone = TablePosterior.of(data, examples.hyperparameters())
     known = replace(known, posterior=alone, free=torch.ones(1, 1, N_W, dtype=torch.bool))
     chosen = int(TABLE_RULES["knowledge_gradient"](known, generators(1)))
     one = torch.zeros(1, 1, dtype=torch.long)
@@ -123,7 +148,7 @@ def test_the_second_pair_of_a_plate_knows_of_the_first() -> None:
     torch.testing.assert_close(after.posterior.mean, known.posterior.mean)
     moved = known.after(first[None], torch.tensor([2.0]).double()).moved
     at = known.posterior.mean.flatten(1)[0, first]
-    noise = known.posterior.noise[0]
+    noise = known.posterior.read.noise[0]
     y = at + 2 * (known.posterior.variance.flatten(1)[0, first] + noise).sqrt()
     really = known.posterior.with_reading(first[None], y[None]).mean.mean(dim=-1)
     torch.testing.assert_close(moved[0, 0], (really - known.risk.value)[0])
@@ -141,7 +166,7 @@ def test_stein_slopes_are_what_readings_do_to_the_expected_risk(measure: RiskMea
         pair, values = torch.tensor([2 * N_W + w]), []
         at = known.posterior.mean.flatten(1)[:, int(pair)]
         deviation = (
-            known.posterior.variance.flatten(1)[0, int(pair)] + known.posterior.noise
+            known.posterior.variance.flatten(1)[0, int(pair)] + known.posterior.read.noise
         ).sqrt()
         for sign in (-1, 1):
             moved = known.posterior.with_reading(pair, at + sign * step * deviation)
@@ -162,7 +187,7 @@ def test_risk_variance_leaves_the_least_variance_of_the_mean() -> None:
             pair = torch.full((2,), x * N_W + w)
             after = known.posterior.with_reading(pair)
             weights = torch.full((2, N_X, N_W), 1 / N_W).double()
-            left[w] = after.combined(weights)[0][row, x].item()
+            left[w] = after.variance_of_combined(weights)[row, x].item()
         assert int(chosen[row]) % N_W == min(left, key=left.__getitem__)
 
 
@@ -301,6 +326,6 @@ def test_risks_in_blocks_are_those_of_all(
             known.posterior.mean,
             known.posterior.variance,
             known.weights,
-            known.posterior.covariance_over_contexts,
+            lambda: known.posterior.covariance_over_contexts(torch.arange(N_X).expand(2, -1)),
         )
         torch.testing.assert_close(every.value, expected.value)
