@@ -110,6 +110,7 @@ class Belief:
         self._cache: PosteriorCache | None = None
         self._members: Belief | None = None
         self._process: Process | None = None
+        self._bounds: Bounds | None = None
 
     @staticmethod
     def serves(model: Any, posterior_transform: PosteriorTransform | None = None) -> bool:
@@ -151,7 +152,7 @@ class Belief:
         return self.serves(self.model, self.posterior_transform)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": None, "_process": None}
+        return {**self.__dict__, "_cache": None, "_process": None, "_bounds": None}
 
     def __call__(self, X: Tensor) -> Marginals:
         r"""Marginal moments at each point, `batch_shape x m` each.
@@ -299,7 +300,11 @@ class Belief:
 
     def bounds(self, *others: Belief) -> Bounds:
         r"""Confidence bounds of this belief, and of others at the same points, in one step."""
-        return Bounds([self, *others])
+        beliefs = (self, *others)
+        known = self._bounds
+        if known is None or not _are_same(known.beliefs, beliefs):
+            known = self._bounds = Bounds(beliefs)  # which stacks the models' factors, once a round
+        return known
 
     def picked(self, X: Tensor, width: Tensor, pick: Pick) -> Tensor:
         r"""The bound `mean + width * deviation` that a rule picks in each group of points.
@@ -375,6 +380,11 @@ def _is_gaussian(likelihood: Any) -> bool:
     return type(likelihood) is GaussianLikelihood or isinstance(
         likelihood, FixedNoiseGaussianLikelihood
     )
+
+
+def _are_same(beliefs: Sequence[Belief], others: Sequence[Belief]) -> bool:
+    pairs = zip(beliefs, others, strict=False)
+    return len(beliefs) == len(others) and all(one is other for one, other in pairs)
 
 
 def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
