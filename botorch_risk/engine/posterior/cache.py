@@ -16,11 +16,12 @@ from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from linear_operator.utils.errors import NanError
 from torch import Tensor
+from torch.nn import Parameter
 
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine.posterior.bound_on_host import BoundOnHost
 from botorch_risk.engine.posterior.kernels import StackedKernel, StationaryKernel, squared_norms
-from botorch_risk.points import put_in_mode
+from botorch_risk.points import joint_shape, put_in_mode
 from botorch_risk.steady import is_known, remember
 
 # Entries of the covariances of several models that are factorised at a time, 128 MB on a CPU.
@@ -63,28 +64,29 @@ class ModelState:
 
     @classmethod
     def of(cls, model: Any) -> ModelState:
-        slots = tuple(
+        modules, data = list(model.modules()), _data(model)
+        slots = [
             (kept, key, part)
-            for module in model.modules()
+            for module in modules
             for kept in (module._modules, module._parameters, module._buffers)
             for key, part in kept.items()
-        )
-        slots += tuple(
+        ]
+        tensors = [*(part for *_, part in slots if isinstance(part, Tensor)), *data]
+        unversioned = [tensor for tensor in tensors if tensor.is_inference()]
+        compared = [each for each in tensors if isinstance(each, Parameter)]
+        slots += [
             (vars(module), key, part)
-            for module in model.modules()
+            for module in modules
             if isinstance(module, Kernel)
             for key, part in vars(module).items()
             if isinstance(part, float | int) and not isinstance(part, bool)
-        )
-        data = _data(model)
-        tensors = [*(part for _, _, part in slots if isinstance(part, Tensor)), *data]
-        unversioned = [tensor for tensor in tensors if tensor.is_inference()]
+        ]
         state = cls(
             model=model,
-            slots=slots,
+            slots=tuple(slots),
             data=data,
             versions=tuple((t, t._version) for t in tensors if not t.is_inference()),
-            parameters=tuple((p, p.detach().clone()) for p in (*model.parameters(), *unversioned)),
+            parameters=tuple((p, p.detach().clone()) for p in (*compared, *unversioned)),
         )
         remember(state.name, None)
         return state
@@ -203,7 +205,7 @@ class PosteriorCache:
             covariances = [whole.flatten(0, -3) if whole.dim() > 2 else whole.unsqueeze(0)]
         else:
             X, scale = (X - centre) / kernel.lengthscale, kernel.outputscale
-            X = X.expand(*torch.broadcast_shapes(X.shape[:-2], scale.shape[:-2]), *X.shape[-2:])
+            X = X.expand(*joint_shape(X.shape[:-2], scale.shape[:-2]), *X.shape[-2:])
             covariances = _correlations_in_blocks(X, kernel)
         noise = model.likelihood.noise.expand(X.shape[:-1]).reshape(-1, X.shape[-2])
         factors, is_trained, begin = noise.new_empty(*noise.shape, X.shape[-2]), False, 0
