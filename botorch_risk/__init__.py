@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from botorch_risk.acquisition import (
         RiskAverseUpperConfidenceBound,
         RiskUpperConfidenceBound,
-        TruncatedVarianceReduction,
         select_value,
     )
     from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from botorch_risk.fit import PseudoDataMarginalLogLikelihood
     from botorch_risk.level_sets import ExpectedClassification
     from botorch_risk.models import MeanVarianceGP
+    from botorch_risk.papers import TruncatedVarianceReduction
     from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
     from botorch_risk.risk import (
         ConditionalValueAtRisk,
@@ -81,7 +81,7 @@ __version__ = "0.1.0"
 _FOLDERS = {
     "RiskAverseUpperConfidenceBound": "acquisition",
     "RiskUpperConfidenceBound": "acquisition",
-    "TruncatedVarianceReduction": "acquisition",
+    "TruncatedVarianceReduction": "papers",
     "LogRiskAverseKnowledgeGradient": "repeats",
     "select_value": "acquisition",
     "ExpectedClassification": "level_sets",

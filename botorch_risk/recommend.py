@@ -159,7 +159,7 @@ class ObjectiveOfMean:
         if scores.dim() >= X.dim():
             raise UnsupportedError(
                 "Expected one objective. Got several, whose trade-offs "
-                f"`strategies.pareto_search` finds, of {self.name}."
+                f"`robust.pareto_search` finds, of {self.name}."
             )
         return self.sign * scores.masked_fill(missing, torch.nan)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.papers import rahbo
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -27,7 +28,6 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import rahbo
 from botorch_risk.test_functions import HeteroscedasticSine
 
 FOLDER = Path(__file__).parent / "pictures"

@@ -26,7 +26,7 @@ REFUSALS = (ValueError, TypeError, BotorchError)  # what a user can act on
 
 # What any number is right for, or what others check: a name, an argument of it, or one of any name.
 WITHOUT_LIMITS = {
-    "acquisition.TruncatedVarianceState": "a state, whose classmethod checks",
+    "papers.TruncatedVarianceState": "a state, whose classmethod checks",
     "ax.BestArm": "a result",
     "bandits.draw_arms.seeds": "its example is of two replicates",
     "engine.optimize_acqf_replicates.seeds": "its example is of two replicates",

@@ -11,22 +11,20 @@ from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
 from botorch_risk.acquisition import (
-    LevelSet,
     MeanVarianceObjective,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
-    Straddle,
-    TruncatedVarianceReduction,
-    TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.engine import Belief, DomainPosterior, fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment, KernelDensityEnvironment
 from botorch_risk.fit import PseudoDataMarginalLogLikelihood
+from botorch_risk.level_sets import Straddle
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.papers import LevelSet, TruncatedVarianceReduction, TruncatedVarianceState
 from botorch_risk.recommend import recommend
 from botorch_risk.repeats import repeat_advice
 from botorch_risk.risk import (

@@ -9,9 +9,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.papers import rahbo
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import ConditionalValueAtRisk, TotalVariationBall
-from botorch_risk.strategies import rahbo
 from botorch_risk.test_functions import HeteroscedasticBranin
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)

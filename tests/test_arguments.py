@@ -25,11 +25,13 @@ from botorch_risk.arguments import (
 from botorch_risk.ax import readings
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.engine import gen_candidates_quasi_newton
+from botorch_risk.frames import SingleExperiment
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.papers import rahbo
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.risk import Expectation, WorstCase
 from botorch_risk.robust import robust
-from botorch_risk.strategies import Box, SingleExperiment, rahbo
+from botorch_risk.strategies import Box
 from botorch_risk.strategies.states import sealed
 from tests.acquisition.botorch_checks import noisy
 from tests.models.risks import ENVIRONMENT, batched, decisions, gp, shifts, two_outcomes

@@ -17,10 +17,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition import (
     JointRiskUpperConfidenceBound,
-    NoiseLevels,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
-    Straddle,
     decisions_to_compare,
 )
 from botorch_risk.arguments import as_floating, as_tensor, check_finite, check_positive
@@ -31,8 +29,9 @@ from botorch_risk.environments import (
     IndependentEnvironment,
     KernelDensityEnvironment,
 )
-from botorch_risk.level_sets import ExpectedClassification, RiskStraddle
+from botorch_risk.level_sets import ExpectedClassification, RiskStraddle, Straddle
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
+from botorch_risk.papers import NoiseLevels
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, PickingRiskMeasure
@@ -59,11 +58,11 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
     "integers": lambda each: each.long() if each.dtype == torch.bool else each.round().long(),
 }
 MADE_BY_OTHERS = {
-    "acquisition.TruncatedVarianceState": "a state, whose classmethod takes the domain",
+    "papers.TruncatedVarianceState": "a state, whose classmethod takes the domain",
     "ax.ContextualRiskModel": "Ax builds it",
     "strategies.History": "a state, which a strategy makes",
 }
-SLOW = ("acquisition.maximize_value_at_risk",)
+SLOW = ("papers.maximize_value_at_risk",)
 REFUSALS = (TypeError, ValueError, BotorchError, UncertifiedWorstCaseError)
 
 

@@ -25,12 +25,12 @@ from botorch_risk.acquisition import (
     MeanVarianceObjective,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
-    TruncatedVarianceReduction,
     qRiskAverseUpperConfidenceBound,
     select_lacing_value,
 )
 from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.papers import TruncatedVarianceReduction, rahbo
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -40,7 +40,6 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import rahbo
 from tests.public_objects import public_objects
 
 ROOT = Path(__file__).parents[1]

@@ -27,9 +27,9 @@ def test_defaults_are_those_of_the_file() -> None:
 def test_defaults_are_found_of_functions_constructors_and_methods() -> None:
     found = present_defaults()
     assert "acquisition.bayesian_beta(delta=0.1, num_points=1)" in found
-    assert "acquisition.TruncatedVarianceReduction.select(q=1)" in found
+    assert "papers.TruncatedVarianceReduction.select(q=1)" in found
     inherited = (
-        "acquisition.Straddle(beta=3.8415999999999997, posterior_transform=None, X_pending=None)"
+        "level_sets.Straddle(beta=3.8415999999999997, posterior_transform=None, X_pending=None)"
     )
     assert inherited in found  # of a private base
 

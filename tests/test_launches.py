@@ -16,7 +16,7 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from torch import Tensor
 
-from botorch_risk import strategies
+from botorch_risk import papers
 from botorch_risk.acquisition import gp_ucb
 from botorch_risk.engine import fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
@@ -71,7 +71,7 @@ def rahbo(R: int) -> Callable[[], Any]:
         return X, waves(X) + 0.3 * torch.randn(*X.shape[:-1], 5, dtype=torch.double).to(X)
 
     seeds, options = list(range(R)), {"num_repeats": 5, "risk_aversion": 1.0, "num_initial": 14}
-    return late_ask(strategies.rahbo(unit(2), seeds, **options), observe)
+    return late_ask(papers.rahbo(unit(2), seeds, **options), observe)
 
 
 def sbo_kde(R: int) -> Callable[[], Any]:
@@ -80,13 +80,13 @@ def sbo_kde(R: int) -> Callable[[], Any]:
         return pairs, waves(pairs)
 
     seeds, options = list(range(R)), {"context_bounds": unit(1), "num_initial": 14}
-    return late_ask(strategies.sbo_kde(unit(1), seeds, **options), observe)
+    return late_ask(papers.sbo_kde(unit(1), seeds, **options), observe)
 
 
 def v_ucb(R: int) -> Callable[[], Any]:
     w = DiscreteEnvironment(torch.linspace(0, 1, 100, dtype=torch.double, device=SIM)[:, None])
     options = {"environment": w, "risk_level": 0.1, "num_initial": 14}
-    strategy = strategies.v_ucb(unit(1), list(range(R)), **options)
+    strategy = papers.v_ucb(unit(1), list(range(R)), **options)
     return late_ask(strategy, lambda X: (X, waves(X)))
 
 

@@ -15,7 +15,7 @@ PLUGIN, BENCH = ROOT / "botorch_risk", ROOT / "bench" / "botorch_risk_bench"
 MODULES = sorted([*PLUGIN.rglob("*.py"), *BENCH.rglob("*.py")])
 
 # From the ground up: a file imports only from its own floor and from those before it.
-WINGS = "robust constraints repeats level_sets stopping faster diagnostics tables testing"
+WINGS = "robust constraints repeats level_sets stopping frames faster diagnostics tables testing"
 FLOORS = (
     "arguments chunks extras gradients matrices plot_style points printed seeding steady",
     "engine",
@@ -27,8 +27,9 @@ FLOORS = (
     "bandits",
     "acquisition",
     "recommend",
-    WINGS,
     "strategies",
+    "papers",
+    WINGS,
     "ax",
     "problems",
     "metrics",

@@ -11,15 +11,12 @@ from botorch.models import ModelListGP, SingleTaskGP
 from torch import Tensor
 
 from botorch_risk import acquisition, level_sets, stopping
-from botorch_risk.acquisition import (
-    LevelSet,
-    RelativeLevelSet,
-    RiskAverseUpperConfidenceBound,
-    RiskUpperConfidenceBound,
-)
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, PerturbedEnvironment
+from botorch_risk.level_sets import level_set_search
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
+from botorch_risk.papers import LevelSet, RelativeLevelSet, v_ucb
 from botorch_risk.recommend import recommend
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import (
@@ -33,17 +30,14 @@ from botorch_risk.risk import (
     WassersteinRegularization,
     WorstCase,
 )
-from botorch_risk.robust import RiskObjective, robust
+from botorch_risk.robust import MonteCarloDecision, RiskObjective, pareto_search, robust
 from botorch_risk.strategies import (
     Box,
     EnvironmentRisk,
     EnvironmentSpace,
     LargestKnowledgeGradient,
     Strategy,
-    level_set_search,
-    pareto_search,
     risk_search,
-    v_ucb,
 )
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.risk_search import RiskRecipe
@@ -204,7 +198,7 @@ VALUES: dict[str, Values] = {
     "level_sets.RiskStraddle": lambda codes: level_sets.RiskStraddle(
         model(codes), lots(codes), WassersteinBall(0.2), 0.1, X_pending=X[:2]
     ).evaluate(X),
-    "level_sets.risk_samples": lambda codes: level_sets.risk_samples(
+    "acquisition.risk_samples": lambda codes: acquisition.risk_samples(
         model(codes), lots(codes), WassersteinBall(0.2), X, num_samples=8
     ),
     "stopping.regret_samples": lambda codes: stopping.regret_samples(
@@ -232,7 +226,7 @@ WITHOUT = {
     "robust.Reduction",
     "strategies.EnvironmentSpace",
     "strategies.LinearLimit",
-    "strategies.TableSearch",
+    "tables.TableSearch",
 }
 
 
@@ -301,16 +295,16 @@ STRATEGIES: dict[str, Callable[[Codes], Strategy]] = {
     "strategies.risk_search": search(),
     "with a ball": search(measure=WassersteinBall(0.3)),
     "by gain": search(choose=LargestKnowledgeGradient()),
-    "by BoTorch": search(acquisition=qLogNoisyExpectedImprovement, batch_size=2),
+    "by BoTorch": search(decide=MonteCarloDecision(qLogNoisyExpectedImprovement), batch_size=2),
     "w chosen": search(w_is_chosen=True),
     "w chosen by gain": search(choose=LargestKnowledgeGradient(), w_is_chosen=True),
-    "strategies.v_ucb": lambda codes: v_ucb(
+    "papers.v_ucb": lambda codes: v_ucb(
         BOX, 0, environment=lots(codes), risk_level=0.3, w_is_chosen=True, **FAST
     ),
-    "strategies.level_set_search": classify(),
+    "level_sets.level_set_search": classify(),
     "level set by expectation": classify(criterion="classified", w_is_chosen=True),
     "relative level": classify(goal=RelativeLevelSet(0.5)),
-    "strategies.pareto_search": search(
+    "robust.pareto_search": search(
         pareto_search, num_objectives=2, reference_point=(-3.0, -3.0), batch_size=1
     ),
     "listed decisions": listed,

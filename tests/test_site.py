@@ -109,7 +109,7 @@ LINKS = runpy.run_path(str(EXTENSIONS / "name_links.py")) if find_spec("docutils
 KNOWN = {
     "Bound": ["botorch_risk.acquisition.Bound"],
     "Bound.evaluate": ["botorch_risk.acquisition.Bound.evaluate"],
-    "sbo_kde": ["botorch_risk.acquisition.sbo_kde", "botorch_risk.strategies.sbo_kde"],
+    "sbo_kde": ["botorch_risk.acquisition.sbo_kde", "botorch_risk.papers.sbo_kde"],
     "recommend": ["botorch_risk.recommend.recommend"],
 }
 
@@ -122,7 +122,7 @@ KNOWN = {
         ("Bound(beta=(1, 2))", {}, "botorch_risk.acquisition.Bound"),
         ("acquisition.Bound", {}, "botorch_risk.acquisition.Bound"),
         ("Bound.evaluate", {}, "botorch_risk.acquisition.Bound.evaluate"),
-        ("sbo_kde", {}, "botorch_risk.strategies.sbo_kde"),
+        ("sbo_kde", {}, "botorch_risk.papers.sbo_kde"),
         ("sbo_kde", {"sbo_kde": "botorch_risk.acquisition"}, "botorch_risk.acquisition.sbo_kde"),
         ("recommend", {"recommend": "botorch_risk.recommend"}, "botorch_risk.recommend.recommend"),
         ("recommend", {}, None),  # a word

@@ -62,7 +62,7 @@ def test_another_width_of_a_bound_is_seen(tmp_path: Path, width: str) -> None:
     for shared in ("tests", "bench", "conftest.py"):
         (after / shared).symlink_to(ROOT / shared)
     shutil.copytree(ROOT / "botorch_risk", after / "botorch_risk")
-    changed = after / "botorch_risk/strategies/uhe_bo.py"
+    changed = after / "botorch_risk/papers/uhe_bo.py"
     source = changed.read_text()
     assert source.count("partial(gp_ucb, beta=beta)") == 1
     changed.write_text(source.replace("gp_ucb, beta=beta", f"gp_ucb, beta={width}"))

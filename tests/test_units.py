@@ -33,9 +33,9 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-from botorch_risk.robust import robust
-from botorch_risk.strategies import Strategy, pareto_search, risk_search
-from botorch_risk.strategies.risk_search import in_spreads
+from botorch_risk.robust import MonteCarloDecision, pareto_search, robust
+from botorch_risk.robust.monte_carlo import in_spreads
+from botorch_risk.strategies import Strategy, risk_search
 
 SMALL, LARGE = 2.0**-27, 2.0**27
 UNITS = [(SMALL, LARGE), (LARGE, SMALL)]  # of the objective and of the constraint
@@ -195,10 +195,14 @@ CASES: dict[str, Callable[[tuple[float, float]], Found]] = {
     "strategies.risk_search": functools.partial(
         of_strategy, risk_search, risk_measure=TAIL, w_is_chosen=True, **FEW
     ),
-    "strategies.MonteCarloDecision": functools.partial(
-        of_strategy, risk_search, risk_measure=TAIL, acquisition=qLogNoisyExpectedImprovement, **FEW
+    "robust.MonteCarloDecision": functools.partial(
+        of_strategy,
+        risk_search,
+        risk_measure=TAIL,
+        decide=MonteCarloDecision(qLogNoisyExpectedImprovement),
+        **FEW,
     ),
-    "strategies.pareto_search": of_pareto_search,
+    "robust.pareto_search": of_pareto_search,
     "ax.risk_averse": functools.partial(
         of_ax, lambda unit: risk_averse("profit", risk_aversion=1 / unit)
     ),

@@ -25,10 +25,13 @@ from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from bench.speed.two_trees import HERE, Player, interval
-from botorch_risk.acquisition import LogRiskKnowledgeGradient, Maximize
+from botorch_risk.acquisition import LogRiskKnowledgeGradient
 from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.frames import FrameExperiment
+from botorch_risk.papers import Maximize, rahbo, truvar
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure, WorstCase
-from botorch_risk.strategies import FrameExperiment, Strategy, rahbo, table_search, truvar
+from botorch_risk.strategies import Strategy
+from botorch_risk.tables import table_search
 
 NUM_READINGS = 35
 LINE = torch.linspace(0, 1, 30, dtype=torch.double)

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from bench.speed.timing import environment
 from botorch_risk.fit import PseudoData
+from botorch_risk.papers import MeanVarianceSearch, rahbo, sbo_kde, uhe_bo
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import MeanVarianceSearch, rahbo, sbo_kde, uhe_bo
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SEEDS, NUM_REPEATS, WINDOW = [0, 1], 3, 10

@@ -26,8 +26,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from bench.speed.timing import environment
+from botorch_risk.papers import rahbo
 from botorch_risk.seeding import derive_seed, generators
-from botorch_risk.strategies import initial_design, rahbo
+from botorch_risk.strategies import initial_design
 from botorch_risk.test_functions import HeteroscedasticBranin
 
 NUM_REPEATS, RISK_AVERSION, RESTARTS, RAW = 10, 1.0, 10, 256

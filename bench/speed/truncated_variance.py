@@ -23,13 +23,13 @@ from torch import Tensor
 
 from bench.speed.marginals import _peak_resident_set
 from bench.speed.timing import environment, interleaved
-from botorch_risk.acquisition import (
+from botorch_risk.engine import DomainPosterior
+from botorch_risk.papers import (
     Maximize,
     TruncatedVarianceReduction,
     TruncatedVarianceState,
     top_candidates,
 )
-from botorch_risk.engine import DomainPosterior
 
 NOISE, LENGTHSCALE = 1e-3, 0.1
 

@@ -56,6 +56,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     _apart: tuple[tuple[Tensor, float], ...] = ()  # further points, each with its distance
     _height: Tensor | None = None  # of the penalty, computed when first needed
     _q_twin: ClassVar[str | None] = None
+    risk_constraints: tuple[Any, ...] = ()  # of a bound with constraints
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -70,6 +71,11 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
             cls.value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient  # type: ignore[method-assign]
         if own & (values | {"value_and_gradient"}) and "on_host" not in own:
             cls.on_host = PointwiseAcquisitionFunction.on_host  # type: ignore[method-assign]
+
+    @property
+    def of_objective(self) -> Any:
+        r"""The bound of the objective alone; without constraints, this one."""
+        return self
 
     @abstractmethod
     def score(self, X: Tensor) -> Tensor:

@@ -31,8 +31,8 @@ from botorch_risk.ax.trials import (
 )
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure
-from botorch_risk.strategies.table_search import Pair, TableSearch, table_search
 from botorch_risk.tables import TABLE_RULES, TableRule
+from botorch_risk.tables.table_search import Pair, TableSearch, table_search
 
 
 class FiniteTableNode(ExternalGenerationNode):
@@ -261,7 +261,7 @@ def finite_table(
 ) -> GenerationStrategy:
     r"""Conditions x contexts in Ax, both of choice parameters: which pair to try next.
 
-    The counterpart of `strategies.table_search`: it looks for the condition with the best risk over
+    The counterpart of `tables.table_search`: it looks for the condition with the best risk over
     the contexts, an experiment tries one pair, and no pair is suggested twice. Several parameters
     may make a condition, and several a context; the values of ordered ones are numbers. A batch is
     a plate, each pair chosen as if those before had been read. `filled_table` gives the

@@ -11,11 +11,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.types import DEFAULT
 
-from botorch_risk.acquisition import (
-    RiskAverseUpperConfidenceBound,
-    RiskUpperConfidenceBound,
-    Straddle,
-)
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.acquisition.lacing import LacingRule, check_has_lacing_value
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.arguments import as_floating, check_counts, check_finite, check_positive
@@ -23,7 +19,7 @@ from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInput
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.nodes import Constraints, after_sobol, generator_spec, standardized
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.level_sets import RiskStraddle
+from botorch_risk.level_sets import RiskStraddle, Straddle
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk

@@ -314,7 +314,7 @@ def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, 
         options: Its arguments by name.
 
     Example:
-        >>> from botorch_risk.acquisition import Straddle
+        >>> from botorch_risk.level_sets import Straddle
         >>> check_options(Straddle, {"threshold": 0.9})
     """
     if not (isinstance(acquisition, type) and issubclass(acquisition, AcquisitionFunction)):

@@ -4,6 +4,7 @@ from .constrained_bound import ConstrainedUpperConfidenceBound
 from .noise_quantile import NoiseDeviationBound, NoiseQuantileBound, NoiseQuantileModel
 from .risk_constraint import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
 from .safe_candidate import safe_candidate
+from .safe_rahbo import SafeMeanVarianceSearch, SafeStart, safe_rahbo
 
 __all__ = [
     "ConstrainedUpperConfidenceBound",
@@ -13,5 +14,8 @@ __all__ = [
     "NoiseQuantileModel",
     "NoisyChanceConstraint",
     "RiskConstraint",
+    "SafeMeanVarianceSearch",
+    "SafeStart",
     "safe_candidate",
+    "safe_rahbo",
 ]

@@ -13,6 +13,7 @@ from torch.nn import ModuleList
 
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.mean_variance import RiskAverseUpperConfidenceBound
+from botorch_risk.acquisition.outcome_constraint import OutcomeConstraint, check_constraints
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     ValueAndGradient,
@@ -20,12 +21,7 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
-from botorch_risk.constraints.risk_constraint import (
-    NoiseConstraint,
-    OutcomeConstraint,
-    check_constraints,
-)
-from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
+from botorch_risk.models.outcomes import spread_of
 from botorch_risk.risk import RiskMeasure
 
 Side = Literal["lower", "mean", "upper"]
@@ -126,8 +122,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.bound: Any = bound
         self.risk_constraints = tuple(risk_constraints)
         for each in risk_constraints:
-            if not isinstance(each, NoiseConstraint):  # whose threshold is no outcome
-                warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
+            each.warn_if_out_of_reach(model)
         self.constraint_bounds = ModuleList([each.bound(model, beta) for each in risk_constraints])
         self.upper_bounds = self.constraint_bounds
         if upper_beta is not None:
@@ -143,6 +138,10 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.register_buffer("prices", prices)
         self.register_buffer("far", _FAR * spread)
         self.set_X_pending(bound.X_pending if X_pending is None else X_pending)
+
+    @property
+    def of_objective(self) -> Any:
+        return self.bound
 
     @property
     def risk_measure(self) -> RiskMeasure:
@@ -246,6 +245,27 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         """
         with torch.no_grad():
             return (self.slacks(X, side) >= 0).all(dim=0)
+
+    def probability_feasible(
+        self, X: Tensor, num_outcomes: int, samples: Callable[[Any, Tensor], Tensor]
+    ) -> Tensor:
+        r"""The posterior probability that all constraints on an outcome hold, `R x n x m`.
+
+        NaN for an outcome without a constraint.
+
+        Args:
+            X: Decisions, `R x n x d_x`.
+            num_outcomes: The number m of outcomes.
+            samples: Maps the bound of a risk and decisions to samples of the risk, `R x n x s`.
+        """
+        hold: dict[int, Tensor] = {}
+        for each, constraint in zip(self.constraint_bounds, self.risk_constraints, strict=True):
+            meets = samples(each, X) >= constraint.limit
+            hold[constraint.outcome] = meets & hold.get(constraint.outcome, torch.ones_like(meets))
+        found = X.new_full((*X.shape[:-1], num_outcomes), torch.nan)
+        for outcome, every in hold.items():
+            found[..., outcome] = every.to(X).mean(dim=-1)
+        return found
 
     def feasibility_functions(self, side: Side = "upper") -> list[tuple[Callable[..., Any], bool]]:
         r"""The constraints as BoTorch's `nonlinear_inequality_constraints`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
@@ -12,6 +12,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.acquisition.outcome_constraint import OutcomeConstraint
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import (
     check_counts,
@@ -20,6 +21,7 @@ from botorch_risk.arguments import (
     check_nonnegative,
     check_positive,
 )
+from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.noise_quantile import (
     NoiseDeviationBound,
     NoiseQuantileBound,
@@ -31,29 +33,27 @@ from botorch_risk.models.outcomes import single_outcome
 from botorch_risk.risk import RiskMeasure, ValueAtRisk
 
 
-@runtime_checkable
-class OutcomeConstraint(Protocol):
-    r"""A constraint that holds if a risk of an outcome is at least `limit`."""
+class _Constraint(OutcomeConstraint):
+    def constrained(
+        self,
+        model: Model,
+        objective: Any,
+        constraints: Sequence[OutcomeConstraint],
+        beta: float,
+        upper_beta: float | None,
+        **options: Any,
+    ) -> ConstrainedUpperConfidenceBound:
+        return ConstrainedUpperConfidenceBound(
+            model, objective, constraints, beta=beta, upper_beta=upper_beta, **options
+        )
 
-    @property
-    def outcome(self) -> int: ...
-
-    @property
-    def threshold(self) -> float: ...
-
-    @property
-    def at_most(self) -> bool: ...
-
-    @property
-    def limit(self) -> float: ...
-
-    def bound(self, model: Model, beta: float | Tensor) -> Any:
-        r"""Confidence bounds of the risk: an object with `lower`, `mean` and `upper`."""
-        ...
+    def of_negative(self) -> Any:
+        this: Any = self
+        return replace(this, threshold=-self.threshold, at_most=not self.at_most)
 
 
 @dataclass(frozen=True)
-class RiskConstraint:
+class RiskConstraint(_Constraint):
     r"""Require the risk of an outcome to be at least a threshold, or at most with `at_most`.
 
         risk_measure([f(x, w_j)]_j) >= threshold
@@ -124,9 +124,14 @@ class RiskConstraint:
         return cls(environment, ValueAtRisk(delta, strict=True), threshold, outcome, at_most)
 
     @property
-    def limit(self) -> float:
+    def limit(self) -> float:  # type: ignore[override]
         r"""The value that the risk has to reach."""
         return -self.threshold if self.at_most else self.threshold
+
+    def under(self, environment: Environment) -> RiskConstraint:
+        if isinstance(self.environment, ObservedContexts):
+            return replace(self, environment=environment)
+        return self
 
     @property
     def distribution(self) -> Environment:
@@ -138,7 +143,7 @@ class RiskConstraint:
         if isinstance(self.environment, ObservedContexts):
             raise UnsupportedError(
                 "Expected a distribution of W. Got `ObservedContexts`, which a strategy learns: "
-                "`under(contexts.learnt(observed, seeds), [constraint])` puts one in its place."
+                "`constraint.under(contexts.learnt(observed, seeds))` puts one in its place."
             )
         return self.environment
 
@@ -154,7 +159,7 @@ class RiskConstraint:
 
 
 @dataclass(frozen=True)
-class NoisyChanceConstraint:
+class NoisyChanceConstraint(_Constraint):
     r"""One evaluation, noise included, has to meet a threshold with a given probability.
 
         P(f(x) + noise(x) <= threshold) >= 1 - delta
@@ -197,7 +202,7 @@ class NoisyChanceConstraint:
             check_nonnegative(noise_beta=self.noise_beta)
 
     @property
-    def limit(self) -> float:
+    def limit(self) -> float:  # type: ignore[override]
         r"""The value that the quantile has to reach."""
         return -self.threshold if self.at_most else self.threshold
 
@@ -208,7 +213,7 @@ class NoisyChanceConstraint:
 
 
 @dataclass(frozen=True)
-class NoiseConstraint:
+class NoiseConstraint(_Constraint):
     r"""The noise of an outcome has to have a standard deviation of at most a threshold.
 
     For a `MeanVarianceGP`, which learns the noise.
@@ -236,12 +241,18 @@ class NoiseConstraint:
         check_threshold(self.threshold, self.outcome)
         check_positive(threshold=self.threshold)
 
+    def of_negative(self) -> NoiseConstraint:
+        return self
+
+    def warn_if_out_of_reach(self, model: Model) -> None:
+        r"""The threshold is no outcome."""
+
     @property
-    def at_most(self) -> bool:
+    def at_most(self) -> bool:  # type: ignore[override]
         return True
 
     @property
-    def limit(self) -> float:
+    def limit(self) -> float:  # type: ignore[override]
         r"""The value that the negative standard deviation has to reach."""
         return -self.threshold
 
@@ -250,29 +261,7 @@ class NoiseConstraint:
         return NoiseDeviationBound(single_outcome(model, self.outcome), beta)
 
 
-def under(environment: Environment, constraints: Sequence[Any]) -> list[Any]:
-    r"""The constraints, with `ObservedContexts` replaced by the learnt distribution."""
-    return [
-        replace(each, environment=environment)
-        if isinstance(each, RiskConstraint) and isinstance(each.environment, ObservedContexts)
-        else each
-        for each in constraints
-    ]
-
-
 def check_threshold(threshold: float, outcome: int) -> None:
     r"""Raise ValueError unless the threshold is finite and the outcome's index is valid."""
     check_finite(threshold=threshold)
     check_counts(0, outcome=outcome)
-
-
-def check_constraints(constraints: Sequence[Any]) -> None:
-    r"""Raise TypeError unless each is a constraint of an outcome."""
-    for each in constraints:
-        if not isinstance(each, OutcomeConstraint):
-            raise TypeError(
-                "Expected a `RiskConstraint`, a `NoisyChanceConstraint` or a `NoiseConstraint` "
-                f"among the constraints. Got {each!r}; a function of samples goes to an "
-                "acquisition function of BoTorch, as its own `constraints`, which sees one risk "
-                "for each output of a reduced model."
-            )

@@ -31,7 +31,7 @@ class Estimator(Protocol):
     r"""Estimates the hyperparameters of a model from its data.
 
     Example:
-        >>> from botorch_risk.strategies import uhe_bo
+        >>> from botorch_risk.papers import uhe_bo
         >>> class KnownLengthscale:
         ...     def __call__(self, model, seeds, t, observed=None):
         ...         model.covar_module.lengthscale = 0.2

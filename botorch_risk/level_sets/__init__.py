@@ -1,7 +1,15 @@
 r"""Find the decisions with a risk above a level: samples of the risk, and the next reading."""
 
 from .expected_classification import ExpectedClassification
-from .samples import risk_samples
+from .level_set_search import ClassifyRisk, ReadingOfClasses, level_set_search
+from .outcome_straddle import Straddle
 from .straddle import RiskStraddle
 
-__all__ = ["ExpectedClassification", "RiskStraddle", "risk_samples"]
+__all__ = [
+    "ClassifyRisk",
+    "ExpectedClassification",
+    "ReadingOfClasses",
+    "RiskStraddle",
+    "Straddle",
+    "level_set_search",
+]

@@ -9,12 +9,12 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.acquisition.outcome_constraint import check_constraints
 from botorch_risk.constraints.noise_quantile import NoiseQuantileModel
 from botorch_risk.constraints.risk_constraint import (
     NoiseConstraint,
     NoisyChanceConstraint,
     RiskConstraint,
-    check_constraints,
 )
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import as_environment, parts_of

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
-from botorch_risk.acquisition.select_value import select_value
+from botorch_risk.acquisition.select_value import RiskWithLimit, select_value
 from botorch_risk.arguments import check_fields
-from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
@@ -56,9 +54,7 @@ def random_decision(turn: Turn) -> Tensor:
 def largest_reduction(turn: Turn, X: Tensor) -> Tensor:
     r"""The value whose reading most reduces the variance of the risks: `select_value`."""
     bound: Any = turn.bound
-    under_risk = [
-        each for each in getattr(bound, "risk_constraints", ()) if isinstance(each, RiskConstraint)
-    ]
+    under_risk = [each for each in bound.risk_constraints if isinstance(each, RiskWithLimit)]
     return select_value(turn.model, turn.environment, bound.risk_measure, X, constraints=under_risk)
 
 
@@ -109,9 +105,7 @@ class LacingValue:
         check_fields(self)
 
     def __call__(self, turn: Turn, X: Tensor) -> Tensor:
-        bound: Any = turn.bound
-        if isinstance(bound, ConstrainedUpperConfidenceBound):
-            bound = bound.bound
+        bound = turn.bound.of_objective
         return select_lacing_value(bound, X, self.rule, seeds=turn.streams("lacing"))
 
 

@@ -16,7 +16,6 @@ from torch import Tensor
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
-from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.engine import PointwiseAcquisition, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
@@ -27,7 +26,6 @@ from botorch_risk.models.standardized_gp import (
     standardized_gp,
 )
 from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_everywhere
-from botorch_risk.stopping import regret_samples
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import Method, State, View
@@ -35,29 +33,23 @@ from botorch_risk.strategies.prediction import (
     Interval,
     Prediction,
     check_num_samples,
-    pooled,
     predict_by_models,
     predict_risks,
     predicted_risks,
-    probability_feasible,
     sample_for_intervals,
 )
 
-Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
-Recipe = Callable[..., Any]  # a `Bound`, or several of one model
+Bound = Any  # of a risk, with constraints or without
+Recipe = Callable[..., Any]  # to a bound, or several of one model
 Reporting = Literal[Rule, "posterior_mean_everywhere", "expected_risk_everywhere"]
 # From inputs `... x n x d` and outcomes `... x n x 1`, with the keyword `input_transform`.
 ModelFactory = Callable[..., SingleTaskGP]
 _EVERYWHERE = "_everywhere"
-# For the regret of a recommendation: random decisions, the best of which are compared, and as many
-# of any kind, since the best ones lie together; twice as many without samples of hyperparameters.
-_NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
 # The probability, by samples, of a better evaluated decision at which a fit is overruled; how many
 # decisions are compared, those with the best risk of the mean, by how many joint samples.
 _DOUBT, _NUM_ALTERNATIVES, _NUM_RISKS_COMPARED = 0.8, 4, 64
 # From pending decisions, in diagonals of the box; if w is observed, an acquisition's own distance.
 DISTANCE_IF_W_IS_CHOSEN = 0.1
-_NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 
 
 @runtime_checkable
@@ -85,8 +77,8 @@ class EnvironmentRisk(Method):
 
     Args:
         recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
-            `botorch_risk.acquisition.v_ucb` with its level, or a `RiskRecipe`. With several
-            outcomes the model is a `ModelListGP`.
+            `risk_bound` with its risk and width, or a `RiskRecipe`. With several outcomes the
+            model is a `ModelListGP`.
         choose: How rows are chosen.
         reporting: The rule of `recommend`, or, with the suffix `"_everywhere"`, of
             `recommend_everywhere`. Recorded lower bounds, if the rule needs them, come from the
@@ -116,13 +108,14 @@ class EnvironmentRisk(Method):
 
     Example:
         >>> from functools import partial
-        >>> from botorch_risk.acquisition import v_ucb
+        >>> from botorch_risk.acquisition import bayesian_beta, risk_bound
         >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ValueAtRisk
         >>> from botorch_risk.strategies import Box, DecisionThenValue, LacingValue, Strategy
         >>> from botorch_risk.strategies import largest_bound
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-        >>> recipe = partial(v_ucb, risk_level=0.1)
+        >>> recipe = partial(risk_bound, risk_measure=ValueAtRisk(0.1), beta=bayesian_beta)
         >>> choose = DecisionThenValue(largest_bound, LacingValue())
         >>> method = EnvironmentRisk(recipe, choose, num_restarts=2, raw_samples=16)
         >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
@@ -317,42 +310,14 @@ class EnvironmentRisk(Method):
         return predict_by_models(list(models), inputs)
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
-        belief = view.interval_belief
-        if isinstance(belief, ConstrainedUpperConfidenceBound):
-            belief = belief.bound
-        return predict_risks([belief], X)
+        return predict_risks([view.interval_belief.of_objective], X)
 
     def predict_feasible(self, view: View, X: Tensor) -> Tensor | None:
         belief = view.interval_belief
-        if not isinstance(belief, ConstrainedUpperConfidenceBound):
+        if not belief.risk_constraints:
             return None
-        return probability_feasible(belief, X, self.num_outcomes)
-
-    def regret(self, view: View) -> Tensor:
-        r"""Compare the recommendation with decisions of large upper bounds and random ones."""
-        bound = view.belief
-        if not isinstance(bound, RiskUpperConfidenceBound):
-            raise UnsupportedError(
-                "Expected one objective without constraints. Got a belief of the kind "
-                f"{type(bound).__name__}."
-            )
-        random = view.space.box.random_points(view.history.streams("regret"), _NUM_CANDIDATES)
-        num_compared = _NUM_COMPARED if self.num_samples else 2 * _NUM_COMPARED
-        X = torch.cat([view.decisions, random], dim=-2)
-        with torch.no_grad():
-            best = bound.upper(X).topk(min(num_compared, X.shape[-2]), dim=-1).indices
-        best = X.gather(-2, best.unsqueeze(-1).expand(*best.shape, X.shape[-1]))
-        compared = torch.cat([best, X[..., -num_compared:, :]], dim=-2)
-        model = view.interval_belief.model
-        samples = regret_samples(
-            model,
-            bound.environment,
-            bound.risk_measure,
-            self.recommend(view),
-            compared,
-            num_samples=_NUM_REGRETS // max(1, self.num_samples),
-        )
-        return pooled(model, samples)
+        found: Tensor = belief.probability_feasible(X, self.num_outcomes, predicted_risks)
+        return found
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,9 @@ from typing import Any
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch.utils.probability.utils import ndtr
 from torch import Tensor
 
-from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
-from botorch_risk.engine import DomainPosterior, FitResult, Optimum, fit_exact_gp
+from botorch_risk.engine import FitResult, Optimum, fit_exact_gp
 from botorch_risk.strategies.history import History, is_everyone, rows_where
 from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.space import Space
@@ -43,23 +41,6 @@ class Classification:
     low: Tensor
     unclassified: Tensor
     probability: Tensor
-
-    @classmethod
-    def of(cls, goal: LevelSetGoal, sets: Sets, posterior: DomainPosterior) -> Classification:
-        r"""Combine the sets with the posterior's probabilities.
-
-        Args:
-            goal: Defines the level.
-            sets: The unclassified, high and low points, `R x |D|`.
-            posterior: The posterior over the domain, of `R` replicates.
-        """
-        _, high, low = sets
-        excess = posterior.mean - goal.level(posterior.mean)
-        is_known = posterior.variance <= posterior.resolution.unsqueeze(-1)
-        deviation = posterior.variance.where(~is_known, 1.0).sqrt()
-        certain = (excess >= 0).to(excess)
-        probability = torch.where(is_known, certain, ndtr(excess / deviation))
-        return cls(high, low, ~high & ~low, probability)
 
     @classmethod
     def joined(
@@ -400,16 +381,6 @@ class Method(ABC):
         """
         return None
 
-    def regret(self, view: View) -> Tensor:
-        r"""Samples of the recommendation's regret, `R x S`.
-
-        Raises:
-            UnsupportedError: If the method has no model of the risk, which is the default.
-        """
-        raise UnsupportedError(
-            f"Expected a strategy that seeks a risk, such as `risk_search(...)`. Got {self!r}."
-        )
-
 
 @dataclass(frozen=True)
 class ReportedMethod(Method):
@@ -470,9 +441,6 @@ class ReportedMethod(Method):
 
     def predict_feasible(self, view: View, X: Tensor) -> Tensor | None:
         return self.report.predict_feasible(view, X)
-
-    def regret(self, view: View) -> Tensor:
-        return self.report.regret(view)
 
 
 def fits_of(views: Views, state: State, num_replicates: int) -> State:

@@ -9,11 +9,10 @@ from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.acquisition.risk_samples import risk_samples
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
-from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.engine import Belief, NotInClosedFormError, sample_exact_gp
-from botorch_risk.level_sets import risk_samples
 
 # The squared width of a nominal 95 % interval, `mean -+ 1.96 sigma`.
 INTERVAL_BETA = 1.96**2
@@ -143,28 +142,6 @@ def predicted_risks(
         num_samples = -(-num_samples // (_PART_OF_PROGRAMS if measure.is_a_program else _PART))
     parts = bound.environment, measure, X, num_samples, bound.posterior_transform
     return pooled(model, risk_samples(model, *parts))
-
-
-def probability_feasible(
-    bound: ConstrainedUpperConfidenceBound, X: Tensor, num_outcomes: int
-) -> Tensor:
-    r"""The posterior probability that all constraints on an outcome hold, `R x n x m`.
-
-    NaN for an outcome without a constraint.
-
-    Args:
-        bound: The bounds of constraints that are risks over W, with models as in `predict_risks`.
-        X: Decisions, `R x n x d_x`.
-        num_outcomes: The number m of outcomes.
-    """
-    hold: dict[int, Tensor] = {}
-    for each, constraint in zip(bound.constraint_bounds, bound.risk_constraints, strict=True):
-        meets = predicted_risks(each, X) >= constraint.limit  # type: ignore[arg-type]
-        hold[constraint.outcome] = meets & hold.get(constraint.outcome, torch.ones_like(meets))
-    found = X.new_full((*X.shape[:-1], num_outcomes), torch.nan)
-    for outcome, every in hold.items():
-        found[..., outcome] = every.to(X).mean(dim=-1)
-    return found
 
 
 def pooled(model: Model, samples: Tensor) -> Tensor:

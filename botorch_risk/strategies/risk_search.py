@@ -1,216 +1,34 @@
 r"""Maximise any risk of an outcome, subject to constraints that hold under a risk."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.objective import GenericMCObjective, MCAcquisitionObjective
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models import ModelListGP
 from botorch.models.model import Model, ModelList
-from botorch.optim import optimize_acqf
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.acquisition.lacing import check_has_lacing_value
-from botorch_risk.acquisition.named import (
-    RiskSchedule,
-    check_risk,
-    is_schedule,
-    risk_bound,
-    risk_of_round,
-)
+from botorch_risk.acquisition.outcome_constraint import OutcomeConstraint, check_constraints, under
+from botorch_risk.acquisition.risk_bound import RiskSchedule, check_risk, is_schedule, risk_bound
 from botorch_risk.acquisition.widths import Beta, check_beta
-from botorch_risk.acquisition.without_compiling import without_compiling
-from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
-from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
-from botorch_risk.engine import optimize_acqf_replicates
+from botorch_risk.arguments import check_arguments, check_fields, check_nonnegative
 from botorch_risk.environments import Environment, ObservedContexts
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.robust.robust import robust
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,
     ValueRule,
     largest_bound,
     value_of_rule,
 )
-from botorch_risk.strategies.encoded_decisions import (
-    AcquisitionOfDecisions,
-    kept_apart,
-    maximize_by_botorch,
-)
-from botorch_risk.strategies.environment_risk import (
-    Bound,
-    Chooser,
-    EnvironmentRisk,
-    Reporting,
-    Turn,
-    time_of,
-)
+from botorch_risk.strategies.environment_risk import Bound, Chooser, EnvironmentRisk, Reporting
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
-AcquisitionOfRisk = Callable[..., AcquisitionFunction]
-Reduce = Callable[..., tuple[Model, dict[str, Any]]]
 # Options of `EnvironmentRisk` by which the papers' strategies recommend as their papers do.
 AS_IN_PAPERS: dict[str, Any] = {"overrules_fit": False}
-
-
-@dataclass(frozen=True)
-class MonteCarloDecision:
-    r"""The decision that maximises a BoTorch acquisition function on risks.
-
-    It works replicate by replicate: each has its own model, with hyperparameters from the batched
-    fit, and its own call of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box with
-    integers or categories, `optimize_acqf_replicates` within limits), with the number of restarts
-    and raw samples of the method.
-
-    Args:
-        acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
-            last two if `robust` returns them; such as `qLogNoisyExpectedImprovement`. A class
-            receives an objective in standard deviations, so its smoothing has no unit.
-        risk_measure: One measure for all objectives, or one for each; or a schedule,
-            `risk_measure(t, d_w)`.
-        constraints: What has to hold.
-        max_iterations: Iterations of the acquisition optimiser.
-        reduce: Maps a model, an environment, the measure and the constraints to the acquisition
-            function's inputs: a model and keyword arguments.
-
-    Raises:
-        ValueError: If the number of iterations is below 1.
-    """
-
-    acquisition: AcquisitionOfRisk
-    risk_measure: RiskMeasure | RiskSchedule | tuple[RiskMeasure, ...]
-    constraints: tuple[RiskConstraint, ...] = ()
-    max_iterations: int = 50
-    reduce: Reduce = robust
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        measures = self.risk_measure
-        for measure in measures if isinstance(measures, tuple) else (measures,):
-            check_risk(measure)
-        check_constraints(self.constraints)
-        check_counts(max_iterations=self.max_iterations)
-
-    def __call__(self, turn: Turn) -> Tensor:
-        r"""Decisions, `R x 1 x d_x`."""
-        rows = enumerate(turn.streams("acquisition"))
-        return torch.cat([self._decide(turn, row, seed % 2**31) for row, seed in rows])
-
-    def _decide(self, turn: Turn, row: int, seed: int) -> Tensor:
-        r"""The decision of one replicate, `1 x 1 x d_x`."""
-        d_x = turn.space.bounds.shape[-1]
-        model = model_of_replicate(turn, row)
-        environment = turn.environment_of(row)
-        measure = self.risk_measure
-        if not isinstance(measure, tuple):
-            measure = risk_of_round(measure, time_of(turn.view), environment, model)
-        pending = None if turn.pending is None else turn.pending[row, :, :d_x]
-        with manual_seed(seed):
-            constraints = under(environment, self.constraints)
-            risks, options = self.reduce(model, environment, measure, constraints)
-            evaluated = turn.view.decisions[row]
-            if isinstance(self.acquisition, type) and isinstance(measure, RiskMeasure):
-                options["objective"] = in_spreads(risks, evaluated, options.get("objective"))
-            with without_compiling():
-                acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
-            if pending is not None:
-                box: Any = turn.space.box
-                acquisition = kept_apart(acquisition, pending, box.unit, box.bounds)
-            return self._maximize(acquisition, turn, seed, pending).unsqueeze(0)
-
-    def _maximize(
-        self, acquisition: AcquisitionFunction, turn: Turn, seed: int, pending: Tensor | None
-    ) -> Tensor:
-        box: Any = turn.space.box
-        method = turn.method
-        numbers: dict[str, Any] = {
-            "num_restarts": method.num_restarts,
-            "raw_samples": method.raw_samples,
-        }
-        if box.limits is not None:
-            dims = {"discrete_dims": box.discrete_dims, "cat_dims": box.cat_dims}
-            limits: dict[str, Any] = {**dims, **box.constraints}
-            limits["max_iterations"] = self.max_iterations
-            X, _ = optimize_acqf_replicates(
-                acquisition, box.bounds, seeds=[seed], **limits, **numbers
-            )
-            return box.spared(AcquisitionOfDecisions(acquisition), X, pending)[0]
-        if box.discrete:
-            options = {"maxiter_continuous": self.max_iterations}
-            X = maximize_by_botorch(acquisition, box, seed, options=options, **numbers)
-            return box.spared(AcquisitionOfDecisions(acquisition), X.unsqueeze(0), pending)[0]
-        return optimize_acqf(
-            acquisition,
-            box.bounds,
-            q=1,
-            options={"maxiter": self.max_iterations, "seed": seed},
-            retry_on_optimization_warning=False,
-            **numbers,
-        )[0]
-
-
-def in_spreads(
-    model: Model, X: Tensor, objective: MCAcquisitionObjective | None = None
-) -> GenericMCObjective:
-    r"""An objective divided by its spread over some decisions.
-
-    BoTorch smooths an improvement by a constant that has a unit: 1e-6 of the objective.
-
-    Args:
-        model: A model of risks.
-        X: Evaluated decisions, `n x d_x`.
-        objective: Maps samples of the risks to the objective. Default: the first risk.
-    """
-
-    def of(risks: Tensor) -> Tensor:
-        return risks[..., 0] if objective is None else objective(risks)
-
-    spread = spreads_of_risks(model, X, of)
-
-    def in_units_of_spread(risks: Tensor, X: Tensor | None = None) -> Tensor:
-        return of(risks) / spread
-
-    return GenericMCObjective(in_units_of_spread)
-
-
-def spreads_of_risks(model: Any, X: Tensor, objective: Callable[[Tensor], Tensor]) -> Tensor:
-    r"""The standard deviation of the posterior mean over decisions; 1 if it is constant.
-
-    Args:
-        model: A model of risks.
-        X: Decisions, `n x d_x`.
-        objective: Maps risks `n x m` to values `n` or `n x m'`.
-    """
-    with torch.no_grad():
-        values = objective(model.posterior(X.unsqueeze(-2)).mean.squeeze(-2))
-    centred = values - values.mean(dim=0)
-    spread = centred.square().mean(dim=0).sqrt()
-    resolution = 16 * torch.finfo(values.dtype).eps * values.abs().amax(dim=0)
-    return spread.where(spread > resolution, torch.ones_like(spread))
-
-
-def model_of_replicate(turn: Turn, row: int) -> Model:
-    r"""The fitted model of one replicate, without a batch dimension."""
-    joint: Any = turn.view.belief.model
-    fitted = list(joint.models) if isinstance(joint, ModelList) else [joint]
-    models = []
-    for outcome, batched in enumerate(fitted):
-        model = turn.method.unfitted(turn.view, outcome, row)
-        state = batched.state_dict()
-        alone = model.state_dict()
-        for name, value in alone.items():
-            alone[name] = state[name][row] if state[name].dim() > value.dim() else state[name]
-        model.load_state_dict(alone)
-        models.append(model.eval())
-    return models[0] if len(models) == 1 else ModelListGP(*models)
 
 
 @dataclass(frozen=True)
@@ -240,7 +58,7 @@ class RiskRecipe:
     """
 
     risk_measure: RiskMeasure | RiskSchedule
-    constraints: tuple[RiskConstraint, ...] = ()
+    constraints: tuple[OutcomeConstraint, ...] = ()
     beta: Beta = 4.0
     constraint_beta: float = 9.0
     constraint_upper_beta: float | None = 0.0
@@ -288,14 +106,9 @@ class RiskRecipe:
         )
         if not self.constraints:
             return objective
-        return ConstrainedUpperConfidenceBound(
-            model,
-            objective,
-            under(environment, self.constraints),
-            beta=self.constraint_beta,
-            upper_beta=self.constraint_upper_beta,
-            **options,
-        )
+        constraints = under(environment, self.constraints)
+        betas = self.constraint_beta, self.constraint_upper_beta
+        return constraints[0].constrained(model, objective, constraints, *betas, **options)
 
 
 def is_sampled(risk_measure: RiskMeasure | RiskSchedule, space: EnvironmentSpace) -> bool:
@@ -313,11 +126,11 @@ def risk_search(
     *,
     environment: Environment | ObservedContexts,
     risk_measure: RiskMeasure | RiskSchedule,
-    constraints: Sequence[RiskConstraint] = (),
+    constraints: Sequence[OutcomeConstraint] = (),
     beta: Beta = 4.0,
     constraint_beta: float = 9.0,
     constraint_upper_beta: float | None = 0.0,
-    acquisition: AcquisitionOfRisk | None = None,
+    decide: Chooser | None = None,
     choose: Chooser | None = None,
     w_is_chosen: bool = False,
     value_rule: ValueRule = "risk_variance",
@@ -334,12 +147,12 @@ def risk_search(
 
     The distribution of W is known, or learnt from the contexts observed with the outcomes
     (`ObservedContexts`). The search uses the confidence bounds of this package, which treat all
-    replicates at once, or an acquisition function of BoTorch on the samples of the risks
-    (`robust`), replicate by replicate. Both recommend the decision with the best expected risk,
-    evaluated or not, unless samples of the hyperparameters say that an evaluated one is better
-    (`overrules_fit`). With constraints, both recommend the best risk of the posterior mean among
-    all decisions that are feasible with confidence, evaluated or not: a search for the edge of the
-    feasible set evaluates few feasible decisions. A warning says if no decision is feasible.
+    replicates at once, or, with `MonteCarloDecision`, an acquisition function of BoTorch on the
+    samples of the risks, replicate by replicate. Both recommend the decision with the best expected
+    risk, evaluated or not, unless samples of the hyperparameters say that an evaluated one is
+    better (`overrules_fit`). With constraints, both recommend the best risk of the posterior mean
+    among all decisions that are feasible with confidence, evaluated or not: a search for the edge
+    of the feasible set evaluates few feasible decisions. A warning says if no decision is feasible.
 
     If w is chosen, the shares of the values of W in the initial design follow their importance for
     the risk (`RiskMeasure.importance`).
@@ -362,10 +175,9 @@ def risk_search(
             `predict_feasible` of the method has the probability by samples of them.
         constraint_upper_beta: Squared width of the constraints' upper bounds, which limit the
             search; None for `constraint_beta`, as in theory. See `ConstrainedUpperConfidenceBound`.
-        acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
-            its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
-            the last two if `robust` has them. Default: the largest confidence bound.
-        choose: The rule that chooses rows, instead of `acquisition`. Default: `DecisionThenValue`.
+        decide: The rule that chooses the decision, such as `MonteCarloDecision` of a Monte-Carlo
+            acquisition function of BoTorch. Default: the largest confidence bound.
+        choose: The rule that chooses rows, instead of `decide`. Default: `DecisionThenValue`.
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
         value_rule: The rule that chooses w for a decision, see `VALUE_RULES`. Default: the one
@@ -391,10 +203,10 @@ def risk_search(
         UnsupportedError: If w is chosen although its distribution is learnt, or although it
             perturbs the decision and there are constraints, or by a rule that does not support the
             measure.
-        ValueError: If a number is out of its range, or both `acquisition` and `choose` are given.
+        ValueError: If a number is out of its range, or both `decide` and `choose` are given.
 
     Example:
-        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        >>> from botorch_risk.constraints import RiskConstraint
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -408,17 +220,14 @@ def risk_search(
         >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
-        >>> by_botorch = risk_search(
-        ...     bounds, 0, acquisition=qLogNoisyExpectedImprovement, num_initial=6, **parts
-        ... )
     """
     check_arguments(risk_search, locals())
     check_beta(beta)
-    if acquisition is not None and choose is not None:
-        raise ValueError(f"Expected `acquisition` or `choose`. Got {acquisition!r}, {choose!r}.")
+    if decide is not None and choose is not None:
+        raise ValueError(f"Expected `decide` or `choose`. Got {decide!r}, {choose!r}.")
     if not isinstance(environment, ObservedContexts) and not is_schedule(risk_measure):
         environment, risk_measure = parts_of(environment, risk_measure)
-    by_default = acquisition is None and choose is None
+    by_default = decide is None and choose is None
     space = EnvironmentSpace(
         decision_box(bounds),
         environment,
@@ -438,10 +247,7 @@ def risk_search(
             f"constraints. Got {type(environment).__name__}."
         )
     if choose is None:
-        decide: Chooser = largest_bound
-        if acquisition is not None:
-            decide = MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
-        choose = DecisionThenValue(decide, value_of_rule(value_rule))
+        choose = DecisionThenValue(decide or largest_bound, value_of_rule(value_rule))
         if w_is_chosen and value_rule == "lacing" and isinstance(risk_measure, RiskMeasure):
             check_has_lacing_value(risk_measure)
     method = EnvironmentRisk(

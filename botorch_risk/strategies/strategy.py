@@ -17,7 +17,6 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds
 from botorch_risk.steady import one_look, sent
-from botorch_risk.stopping import Stopping, can_stop
 from botorch_risk.strategies.arguments import describe, difference, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
@@ -142,6 +141,15 @@ class Strategy:
     def state(self) -> State:
         r"""The method's state beyond the data."""
         return self._state
+
+    def observed_views(self) -> Views:
+        r"""The views.
+
+        Raises:
+            ValueError: If nothing was observed yet.
+        """
+        self._check_observed()
+        return self.views
 
     @property
     def views(self) -> Views:
@@ -395,25 +403,6 @@ class Strategy:
         self._check_observed()
         parts = [(replicates, self.method.classify(view)) for replicates, view in self.views]
         return Classification.joined(parts, len(self.seeds))
-
-    def stopping(self, epsilon: float, delta: float = 0.05, horizon: int | None = None) -> Stopping:
-        r"""Whether the recommendations are within epsilon of the best; see `can_stop`.
-
-        Args:
-            epsilon: How far from the best a recommendation may be, in the unit of the risk.
-            delta: The probability of a larger regret when the rule stops.
-            horizon: The number of rounds in which you look, if known.
-
-        Raises:
-            UnsupportedError: If the method has no model of the risk, or there are constraints.
-            ValueError: If nothing was observed yet, or a number is out of its range.
-        """
-        self._check_observed()
-        found = [(replicates, self.method.regret(view)) for replicates, view in self.views]
-        unknown = found[0][1].new_full((len(self.seeds), found[0][1].shape[-1]), torch.inf)
-        for replicates, samples in found:
-            unknown[replicates] = samples
-        return can_stop(unknown, epsilon, delta, self._history.round, horizon)
 
     def state_dict(self) -> dict[str, Any]:
         r"""The state needed to continue, with the arguments of the strategy, as JSON."""

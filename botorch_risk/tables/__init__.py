@@ -9,15 +9,20 @@ from .factors import Factors
 from .kernel import TableReadings, fit_table
 from .posterior import TablePosterior
 from .rules import TABLE_RULES, TableBelief, TableRule, choose_plate, rule_for
+from .table_search import Pair, RankedCondition, TableSearch, table_search
 
 __all__ = [
     "TABLE_RULES",
     "Factors",
+    "Pair",
+    "RankedCondition",
     "TableBelief",
     "TablePosterior",
     "TableReadings",
     "TableRule",
+    "TableSearch",
     "choose_plate",
     "fit_table",
     "rule_for",
+    "table_search",
 ]

@@ -15,14 +15,10 @@ from torch.nn import Module
 from botorch_risk.acquisition import (
     JointRiskUpperConfidenceBound,
     LogRiskKnowledgeGradient,
-    Maximize,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
-    Straddle,
-    TruncatedVarianceReduction,
-    TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.constraints import (
@@ -33,6 +29,8 @@ from botorch_risk.constraints import (
 )
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
+from botorch_risk.level_sets import Straddle
+from botorch_risk.papers import Maximize, TruncatedVarianceReduction, TruncatedVarianceState
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
 from botorch_risk.testing.acquisition import AcquisitionCase

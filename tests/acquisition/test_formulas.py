@@ -15,14 +15,10 @@ from torch.special import ndtr
 from botorch_risk.acquisition import (
     JointRiskUpperConfidenceBound,
     LogRiskKnowledgeGradient,
-    Maximize,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
-    Straddle,
-    TruncatedVarianceReduction,
-    TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.expected_gain import log_expected_gain
@@ -35,7 +31,8 @@ from botorch_risk.constraints import (
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.gradients import differentiated
-from botorch_risk.level_sets import ExpectedClassification, RiskStraddle
+from botorch_risk.level_sets import ExpectedClassification, RiskStraddle, Straddle
+from botorch_risk.papers import Maximize, TruncatedVarianceReduction, TruncatedVarianceState
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import Expectation, ValueAtRisk
 from tests.acquisition.cases import ACQUISITIONS

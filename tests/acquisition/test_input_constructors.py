@@ -10,13 +10,15 @@ SLOW_TO_IMPORT = ("botorch.acquisition.input_constructors", "botorch.fit", "scip
 FIRST_OURS = """
 import sys
 import botorch_risk.acquisition
-from botorch_risk.acquisition import RiskUpperConfidenceBound, TruncatedVarianceReduction
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.papers import TruncatedVarianceReduction
 loaded = [name for name in {slow} if name in sys.modules]
 assert not loaded, loaded
 """
 FIRST_THEIRS = """
 import botorch.acquisition.input_constructors
-from botorch_risk.acquisition import RiskUpperConfidenceBound, TruncatedVarianceReduction
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.papers import TruncatedVarianceReduction
 """
 THEN = """
 from botorch.acquisition.input_constructors import get_acqf_input_constructor

@@ -12,15 +12,12 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    RiskAverseUpperConfidenceBound,
-    RiskUpperConfidenceBound,
-    Straddle,
-)
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.level_sets import Straddle
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.testing.acquisition import AcquisitionCase

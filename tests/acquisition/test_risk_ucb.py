@@ -16,11 +16,12 @@ from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle, outcomes_over_w
+from botorch_risk.acquisition import RiskUpperConfidenceBound, outcomes_over_w
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.gradients import differentiated
+from botorch_risk.level_sets import Straddle
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

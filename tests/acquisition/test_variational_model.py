@@ -21,13 +21,13 @@ from botorch_risk.acquisition import (
     LogRiskKnowledgeGradient,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
-    Straddle,
+    risk_samples,
     select_value,
 )
 from botorch_risk.diagnostics import leave_one_out
 from botorch_risk.engine import FastMarginals, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.level_sets import ExpectedClassification, RiskStraddle, risk_samples
+from botorch_risk.level_sets import ExpectedClassification, RiskStraddle, Straddle
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.risk import (
     ConditionalValueAtRisk,

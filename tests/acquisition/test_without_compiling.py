@@ -11,15 +11,14 @@ from botorch.acquisition.multi_objective import logei
 
 from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.risk import Expectation
-from botorch_risk.robust import robust
-from botorch_risk.strategies import HypervolumeImprovement
+from botorch_risk.robust import HypervolumeImprovement, robust
 from tests.models.risks import ENVIRONMENT, decisions, two_outcomes
 
 ASK = """
 import torch
 from botorch_risk import DiscreteEnvironment
 from botorch_risk.risk import Expectation
-from botorch_risk.strategies import pareto_search
+from botorch_risk.robust import pareto_search
 
 weather = DiscreteEnvironment(torch.tensor([[0.0], [1.0]]).double())
 strategy = pareto_search(

@@ -12,7 +12,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch_risk.ax import Exp3Criterion
 from botorch_risk.ax.random_exploration import _Evaluation
 from botorch_risk.bandits import RewardScale
-from botorch_risk.strategies import Box, RandomOrAcquire, RandomPoints, Strategy
+from botorch_risk.papers import RandomOrAcquire
+from botorch_risk.strategies import Box, RandomPoints, Strategy
 from tests.ax.laboratory import exploring, laboratory, node_of
 
 NUM_INITIAL = 3

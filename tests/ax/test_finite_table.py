@@ -12,7 +12,7 @@ from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_a
 
 from botorch_risk.ax import FiniteTableNode, best_arm, filled_table, finite_table, risk_averse
 from botorch_risk.risk import Expectation, RiskMeasure, ShareAbove, WorstCase
-from botorch_risk.strategies import table_search
+from botorch_risk.tables import table_search
 from tests.ax.laboratory import laboratory
 
 BASES, SOLVENTS, ALCOHOLS = ["P", "Q", "R"], ["THF", "MeCN"], ["u", "v", "w", "x", "y"]

@@ -41,7 +41,7 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.strategies import table_search
+from botorch_risk.tables import table_search
 from tests.ax.laboratory import adapter_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of units in which decimals are lost

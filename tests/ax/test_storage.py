@@ -15,11 +15,7 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_and_session_factory
 
-from botorch_risk.acquisition import (
-    RiskUpperConfidenceBound,
-    Straddle,
-    qRiskAverseUpperConfidenceBound,
-)
+from botorch_risk.acquisition import RiskUpperConfidenceBound, qRiskAverseUpperConfidenceBound
 from botorch_risk.ax import (
     level_set,
     register,
@@ -31,6 +27,7 @@ from botorch_risk.ax import (
     with_random_exploration,
 )
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
+from botorch_risk.level_sets import Straddle
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk

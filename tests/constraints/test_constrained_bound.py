@@ -15,7 +15,6 @@ from botorch_risk.acquisition import (
     PointwiseAcquisitionFunction,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
-    Straddle,
 )
 from botorch_risk.constraints import (
     ConstrainedUpperConfidenceBound,
@@ -23,6 +22,7 @@ from botorch_risk.constraints import (
     RiskConstraint,
 )
 from botorch_risk.engine import optimize_acqf_replicates
+from botorch_risk.level_sets import Straddle
 from botorch_risk.models.outcomes import observed_outcomes
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance

@@ -4,10 +4,14 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
-from botorch_risk.acquisition import JointRiskUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.acquisition import (
+    JointRiskUpperConfidenceBound,
+    RiskUpperConfidenceBound,
+    risk_samples,
+)
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
-from botorch_risk.level_sets import RiskStraddle, risk_samples
+from botorch_risk.level_sets import RiskStraddle
 from botorch_risk.risk import Expectation, RiskMeasure, ShareAbove, TotalVariationBall, WorstCase
 from tests.level_sets.test_expected_classification import W, model, process
 

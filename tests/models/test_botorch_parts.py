@@ -14,9 +14,10 @@ from botorch_risk import environments as ours
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.models.botorch_parts import as_environment, parts_of
+from botorch_risk.papers import risk_kde
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
-from botorch_risk.robust import Reduction, RiskObjective, RobustModel, robust
-from botorch_risk.strategies import pareto_search, risk_kde, risk_search
+from botorch_risk.robust import Reduction, RiskObjective, RobustModel, pareto_search, robust
+from botorch_risk.strategies import risk_search
 from tests.models.risks import ENVIRONMENT, decisions, gp, two_outcomes
 
 SHIFTS = 0.1 * torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).double()

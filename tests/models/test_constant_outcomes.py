@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_risk.engine import FastMarginals
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
-from botorch_risk.strategies import risk_averse_kg
+from botorch_risk.repeats import risk_averse_kg
 from tests.models.examples import everything
 
 pytestmark = [

@@ -11,7 +11,7 @@ from botorch_risk.engine import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.standardized_gp import renewed_standardized_gp, standardized_gp
-from botorch_risk.strategies import rahbo
+from botorch_risk.papers import rahbo
 from tests.devices import home
 
 pytestmark = pytest.mark.every_device

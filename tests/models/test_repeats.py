@@ -15,16 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    Maximize,
-    Straddle,
-    TruncatedVarianceReduction,
-    TruncatedVarianceState,
-)
 from botorch_risk.engine import DomainPosterior
+from botorch_risk.level_sets import Straddle
 from botorch_risk.models import RepeatedOutcomes
 from botorch_risk.models.repeats import pool_repeated_rows
 from botorch_risk.models.training_data import NotesOnNoise, validate_inputs, validate_outcomes
+from botorch_risk.papers import Maximize, TruncatedVarianceReduction, TruncatedVarianceState
 from tests.models.examples import repeats
 
 NAN = float("nan")

@@ -20,10 +20,9 @@ from botorch.optim import optimize_acqf
 from gpytorch.mlls import ExactMarginalLogLikelihood, LeaveOneOutPseudoLikelihood
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.acquisition import RiskUpperConfidenceBound, risk_samples
 from botorch_risk.engine import Belief
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.level_sets import risk_samples
 from botorch_risk.models import SampledGP
 from botorch_risk.recommend import recommend_everywhere
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure

@@ -15,7 +15,8 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.strategies import Box, EnvironmentSpace, pareto_search
+from botorch_risk.robust import pareto_search
+from botorch_risk.strategies import Box, EnvironmentSpace
 
 WEIGHTS = torch.tensor([0.1, 0.4, 0.0, 0.3, 0.2], dtype=torch.double)
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)

@@ -12,7 +12,7 @@ from botorch_risk.acquisition import LogRiskKnowledgeGradient
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.seeding import generators
-from botorch_risk.stopping import can_stop, regret_samples
+from botorch_risk.stopping import can_stop, regret_samples, strategy_can_stop
 from botorch_risk.strategies import Strategy, random_search, risk_search
 from tests.level_sets.test_expected_classification import COMPARED, W, model
 
@@ -93,7 +93,7 @@ def test_the_gap_of_a_strategy_closes_and_holds_the_regret() -> None:
         )
         strategy.tell(X, outcome(X) + 0.05 * noise.to(X).unsqueeze(-1))
         if t in (0, 39):
-            gaps.append(strategy.stopping(epsilon=0.01).gap)
+            gaps.append(strategy_can_stop(strategy, epsilon=0.01).gap)
     assert (gaps[-1] < 0.5).all() and (gaps[0] > 1.5 * gaps[-1]).all()
     grid = torch.linspace(0, 1, 1001).double().unsqueeze(-1)
     inputs, weights = WEATHER.expand(grid)
@@ -104,16 +104,16 @@ def test_the_gap_of_a_strategy_closes_and_holds_the_regret() -> None:
     assert (regret <= gaps[-1] + 1e-6).all()
     again = build()
     again.load_state_dict(strategy.state_dict())
-    torch.testing.assert_close(again.stopping(0.01).gap, gaps[-1])
+    torch.testing.assert_close(strategy_can_stop(again, 0.01).gap, gaps[-1])
 
 
 def test_what_has_no_risk_is_refused() -> None:
     plain = random_search(UNIT, 0, num_initial=2)
     plain.tell(plain.ask(), torch.zeros(1, 2, 1))
     with pytest.raises(UnsupportedError, match="seeks a risk"):
-        plain.stopping(0.1)
+        strategy_can_stop(plain, 0.1)
     with pytest.raises(ValueError, match="before a recommendation"):
-        build().stopping(0.1)
+        strategy_can_stop(build(), 0.1)
     regret = torch.zeros(1, 4)
     for wrong in ({"epsilon": -1.0}, {"delta": 1.5}, {"t": 0}, {"horizon": 0}):
         arguments: Any = {"epsilon": 0.1, "delta": 0.05, "t": 1, **wrong}

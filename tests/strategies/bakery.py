@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from botorch_risk.strategies import FrameExperiment, risk_averse_kg
+from botorch_risk.frames import FrameExperiment
+from botorch_risk.repeats import risk_averse_kg
 
 FEW: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 REPEATED: dict[str, Any] = {"num_repeats": 2, "risk_aversion": 0.5, "num_initial": 6, **FEW}

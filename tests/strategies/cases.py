@@ -10,24 +10,18 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
 
-from botorch_risk import strategies
-from botorch_risk.acquisition import LevelSet, Maximize
+from botorch_risk import constraints, level_sets, papers, repeats, robust, strategies
 from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import (
     DiscreteEnvironment,
     KernelDensityEnvironment,
     ObservedContexts,
 )
+from botorch_risk.papers import LevelSet, Maximize, RandomOrAcquire
+from botorch_risk.repeats import FixedRepeats
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-from botorch_risk.strategies import (
-    Acquire,
-    Box,
-    DecisionThenValue,
-    FixedRepeats,
-    HypervolumeImprovement,
-    RandomOrAcquire,
-    Strategy,
-)
+from botorch_risk.robust import HypervolumeImprovement
+from botorch_risk.strategies import Acquire, Box, DecisionThenValue, Strategy
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
     HeteroscedasticSine,
@@ -350,39 +344,37 @@ _IN_SEASON = {
 }
 _FEW_COMPARED = strategies.LargestKnowledgeGradient(num_compared=6, num_candidates=16)
 STRATEGIES = [
-    of_mean_and_variance(strategies.rahbo),
-    of_mean_and_variance(strategies.rahbo_us),
-    of_mean_and_variance(strategies.risk_averse_kg),
-    of_outcomes(strategies.safe_rahbo, num_repeats=NUM_REPEATS, **SAFE),
-    of_chosen_repeats(strategies.adaptive_repeats, num_repeats=(1, 2, 4)),
-    of_chosen_repeats(strategies.adaptive_repeats, label="-fixed", rule=FixedRepeats(NUM_REPEATS)),
+    of_mean_and_variance(papers.rahbo),
+    of_mean_and_variance(papers.rahbo_us),
+    of_mean_and_variance(repeats.risk_averse_kg),
+    of_outcomes(constraints.safe_rahbo, num_repeats=NUM_REPEATS, **SAFE),
+    of_chosen_repeats(repeats.adaptive_repeats, num_repeats=(1, 2, 4)),
+    of_chosen_repeats(repeats.adaptive_repeats, label="-fixed", rule=FixedRepeats(NUM_REPEATS)),
     StrategyCase(strategies.random_search, PROBLEM.bounds, {"risk_aversion": 1.0}),
-    of_outcomes(strategies.uhe_bo),
+    of_outcomes(papers.uhe_bo),
     of_outcomes(random_or_acquire, 1),
-    of_contexts(strategies.sbo_kde, n_w=16),
-    of_contexts(strategies.risk_kde, n_w=16, risk_measure=ConditionalValueAtRisk(0.1)),
-    of_contexts(strategies.drbo_kde, n_w=16),
-    of_contexts(strategies.drbo_mmd, num_points=5, radius_scale=0.1, raw_samples=8, num_restarts=2),
+    of_contexts(papers.sbo_kde, n_w=16),
+    of_contexts(papers.risk_kde, n_w=16, risk_measure=ConditionalValueAtRisk(0.1)),
+    of_contexts(papers.drbo_kde, n_w=16),
+    of_contexts(papers.drbo_mmd, num_points=5, radius_scale=0.1, raw_samples=8, num_restarts=2),
+    of_contexts(papers.drbo_mmd, label="-minimax", num_points=5, radius_scale=0.1, minimax=True),
     of_contexts(
-        strategies.drbo_mmd, label="-minimax", num_points=5, radius_scale=0.1, minimax=True
-    ),
-    of_contexts(
-        strategies.risk_kde,
+        papers.risk_kde,
         label="-constrained",
         n_w=16,
         risk_measure=ConditionalValueAtRisk(0.1),
         constraints=_USED_IN_ANY_WEATHER,
         reporting="posterior_mean",
     ),
-    of_labels(strategies.drbo_kde, LOTS, "-labels"),
+    of_labels(papers.drbo_kde, LOTS, "-labels"),
     of_labels(
-        strategies.risk_kde,
+        papers.risk_kde,
         HUMID_LOTS,
         "-labels-and-numbers",
         n_w=8,
         risk_measure=ConditionalValueAtRisk(0.3),
     ),
-    of_pairs(strategies.v_ucb, risk_level=0.1),
+    of_pairs(papers.v_ucb, risk_level=0.1),
     of_risks(strategies.risk_search),
     of_risks(
         strategies.risk_search,
@@ -407,27 +399,25 @@ STRATEGIES = [
     ),
     of_risks(strategies.risk_search, label="-knowledge-gradient-observed", choose=_FEW_COMPARED),
     of_risks(strategies.risk_search, label="-constrained", constraints=_USED),
-    of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
-    of_mixed(strategies.risk_averse_kg, num_repeats=NUM_REPEATS, risk_aversion=1.0),
-    of_mixed(strategies.uhe_bo),
+    of_mixed(papers.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
+    of_mixed(repeats.risk_averse_kg, num_repeats=NUM_REPEATS, risk_aversion=1.0),
+    of_mixed(papers.uhe_bo),
     StrategyCase(
         strategies.random_search, OVEN.bounds, {}, OVEN, num_asked=3, num_told=3, label="-mixed"
     ),
-    of_mixed_contexts(strategies.sbo_kde, context_bounds=SEASONS.contexts, n_w=16),
-    of_mixed_contexts(strategies.drbo_kde, context_bounds=SEASONS.contexts, n_w=16),
+    of_mixed_contexts(papers.sbo_kde, context_bounds=SEASONS.contexts, n_w=16),
+    of_mixed_contexts(papers.drbo_kde, context_bounds=SEASONS.contexts, n_w=16),
     of_mixed_contexts(strategies.risk_search, **_IN_SEASON),
-    of_mixed_contexts(strategies.level_set_search, goal=LevelSet(0.5), num_points=32, **_IN_SEASON),
-    of_mixed_contexts(
-        strategies.v_ucb, num_asked=4, environment=SEASONS.environment, risk_level=0.2
-    ),
+    of_mixed_contexts(level_sets.level_set_search, goal=LevelSet(0.5), num_points=32, **_IN_SEASON),
+    of_mixed_contexts(papers.v_ucb, num_asked=4, environment=SEASONS.environment, risk_level=0.2),
     of_objectives(
-        strategies.pareto_search,
+        robust.pareto_search,
         risk_measure=_CVAR,
         acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
         **_FEW,
     ),
     of_objectives(
-        strategies.pareto_search,
+        robust.pareto_search,
         label="-learnt",
         environment=ObservedContexts(
             torch.tensor([[0.0], [1.0]], dtype=torch.double),
@@ -437,8 +427,8 @@ STRATEGIES = [
         acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
         **_FEW,
     ),
-    of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
-    of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
+    of_a_domain(papers.truvar, goal=LevelSet(0.3)),
+    of_a_domain(papers.truvar, label="-maximum", goal=Maximize()),
 ]
 # Other cases cover its code, except the hypervolume, which needs seconds a round.
 _MARKS = {"pareto_search": [pytest.mark.slow], "pareto_search-learnt": [pytest.mark.slow]}

@@ -8,7 +8,7 @@ from botorch.acquisition import UpperConfidenceBound
 from botorch.exceptions.errors import UnsupportedError
 from botorch.optim import optimize_acqf
 
-from botorch_risk.acquisition.named import gp_ucb
+from botorch_risk.acquisition.risk_bound import gp_ucb
 from botorch_risk.strategies import Acquire, Box, Strategy
 
 BOUNDS = torch.tensor([[-1.0], [2.0]], dtype=torch.double)

@@ -9,14 +9,9 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from scipy.optimize import direct
 from torch import Tensor
 
-from botorch_risk import strategies
-from botorch_risk.acquisition import (
-    Maximize,
-    NoiseLevels,
-    TruncatedVarianceReduction,
-    top_candidates,
-)
+from botorch_risk import papers
 from botorch_risk.engine import optimize_acqf_replicates
+from botorch_risk.papers import Maximize, NoiseLevels, TruncatedVarianceReduction, top_candidates
 from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import PosteriorMeanFunctions, unit_grid
 from tests.acquisition.lake import LENGTHSCALE, build_model
@@ -28,7 +23,7 @@ KNOWN: dict[str, Any] = {"model": build_model, "estimator": None, "noise": 1e-6,
 
 
 def truvar(**options: Any) -> Strategy:
-    return strategies.truvar(unit_grid(SIDE), SEEDS, goal=Maximize(), **{**KNOWN, **options})
+    return papers.truvar(unit_grid(SIDE), SEEDS, goal=Maximize(), **{**KNOWN, **options})
 
 
 def play(strategy: Strategy, rounds: int) -> Tensor:
@@ -40,7 +35,7 @@ def play(strategy: Strategy, rounds: int) -> Tensor:
 
 
 def acquisition_of(strategy: Strategy) -> TruncatedVarianceReduction:
-    state = strategies.truvar_state(strategy)
+    state = papers.truvar_state(strategy)
     return TruncatedVarianceReduction(strategy.belief.posterior, state, noise=1e-6)
 
 
@@ -108,7 +103,7 @@ def test_a_state_continues_and_a_replicate_does_not_depend_on_its_company() -> N
     assert torch.equal(strategy.ask(), resumed.ask())
     assert torch.equal(strategy.recommend(), resumed.recommend())
     options: Any = {"goal": Maximize(), "anywhere": True, **KNOWN}
-    alone = strategies.truvar(unit_grid(SIDE), SEEDS[1], **options)
+    alone = papers.truvar(unit_grid(SIDE), SEEDS[1], **options)
     for round in range(4):
         rows = strategy.history.rounds == round
         X, Y = (part[1:2, rows] for part in (strategy.history.X, strategy.history.Y))
@@ -120,7 +115,7 @@ def test_few_candidates_are_those_of_the_largest_upper_bound() -> None:
     few, every = truvar(prefilter=5), truvar()
     for each in (few, every):
         play(each, 3)
-    posterior, state = few.belief.posterior, strategies.truvar_state(few)
+    posterior, state = few.belief.posterior, papers.truvar_state(few)
     mask = top_candidates(posterior, 5, beta=state.beta)
     X = few.ask()
     same = (unit_grid(SIDE) == X).all(dim=-1)  # R x |D|
@@ -134,7 +129,7 @@ def test_few_candidates_are_those_of_the_largest_upper_bound() -> None:
 def test_candidates_of_the_set_are_filtered_too() -> None:
     strategy = truvar(prefilter=3, candidates="unclassified")
     X = play(strategy, 6)
-    state = strategies.truvar_state(strategy)
+    state = papers.truvar_state(strategy)
     same = (unit_grid(SIDE) == X).all(dim=-1)
     going = ~state.finished
     assert (state.unclassified & same).any(dim=-1)[going].all()

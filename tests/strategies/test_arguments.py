@@ -68,7 +68,7 @@ def test_the_first_difference_is_named_with_both_values() -> None:
     ("module", "name", "stored"),
     [
         ("botorch_risk.risk.measures", "ValueAtRisk", "botorch_risk.ValueAtRisk"),
-        ("botorch_risk.strategies.kde", "_kde", "botorch_risk._kde"),
+        ("botorch_risk.papers.kde", "_kde", "botorch_risk._kde"),
         ("botorch_risk.bandits.exp3", "Exp3.draw", "botorch_risk.Exp3.draw"),
         (
             "botorch_risk_bench.baselines.contexts",

@@ -9,9 +9,10 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from scipy.stats import norm
 
-from botorch_risk import strategies
-from botorch_risk.acquisition import LevelSet, Maximize, RelativeLevelSet
-from botorch_risk.strategies import Classification, SingleExperiment, truvar_state
+from botorch_risk import papers
+from botorch_risk.frames import SingleExperiment
+from botorch_risk.papers import LevelSet, Maximize, RelativeLevelSet, truvar_state
+from botorch_risk.strategies import Classification
 from tests.acquisition.lake import build_model, grid, truth
 
 pytestmark = pytest.mark.filterwarnings(
@@ -23,7 +24,7 @@ LEVEL = 0.3
 
 
 def truvar(**options: Any) -> Any:
-    return strategies.truvar(grid(), [0, 1], **{"goal": LevelSet(LEVEL), **KNOWN, **options})
+    return papers.truvar(grid(), [0, 1], **{"goal": LevelSet(LEVEL), **KNOWN, **options})
 
 
 def play(strategy: Any, rounds: int) -> Any:
@@ -90,7 +91,7 @@ def test_a_replicate_without_an_outcome_knows_nothing() -> None:
 
 
 def test_one_experiment_gives_one_row() -> None:
-    strategy = strategies.truvar(grid(), 0, goal=LevelSet(LEVEL), **KNOWN)
+    strategy = papers.truvar(grid(), 0, goal=LevelSet(LEVEL), **KNOWN)
     experiment = SingleExperiment(strategy)
     X = experiment.ask()
     experiment.tell(X, truth(X))

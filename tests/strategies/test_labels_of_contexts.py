@@ -19,6 +19,8 @@ from botorch_risk.environments import (
     LabelFrequencies,
     ObservedContexts,
 )
+from botorch_risk.frames import FrameExperiment
+from botorch_risk.papers import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from botorch_risk.risk import (
     ChiSquareBall,
     ConditionalValueAtRisk,
@@ -32,16 +34,8 @@ from botorch_risk.risk import (
     WassersteinBall,
     WorstCase,
 )
-from botorch_risk.strategies import (
-    FrameExperiment,
-    Strategy,
-    drbo_kde,
-    drbo_mmd,
-    pareto_search,
-    risk_kde,
-    risk_search,
-    sbo_kde,
-)
+from botorch_risk.robust import pareto_search
+from botorch_risk.strategies import Strategy, risk_search
 from tests.strategies.cases import HUMID_LOTS, LOTS
 from tests.strategies.loops import meet, play
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 
-from botorch_risk import strategies
+from botorch_risk import papers, strategies
 from botorch_risk.engine import optimize_acqf_replicates
-from botorch_risk.strategies import Box, FrameExperiment, LinearLimit
+from botorch_risk.frames import FrameExperiment
+from botorch_risk.strategies import Box, LinearLimit
 from tests.devices import home
 from tests.strategies.test_limits import BOXES, FAST, TWENTIETHS, UNIT, WHOLE, off
 
@@ -108,7 +109,7 @@ def test_frames_name_their_limits_and_count_steps() -> None:
     mixture = FrameExperiment(
         {"resin": (0, 100, 5), "filler": (10.0, 60.0), "solvent": ["water", "ethanol"]},
         {"strength": "maximize"},
-        strategies.rahbo,
+        papers.rahbo,
         num_repeats=2,
         risk_aversion=0.1,
         num_initial=5,
@@ -164,7 +165,7 @@ def test_an_edge_of_the_box_is_filled_too() -> None:
     X = box.initial([0], 256)
     assert float(X[..., :2].abs().max()) <= 1e-12
     assert abs(float(X[..., 2].mean()) - 0.5) < 0.02
-    strategy = strategies.rahbo(box, 0, num_repeats=2, risk_aversion=0.1, num_initial=4, **FAST)
+    strategy = papers.rahbo(box, 0, num_repeats=2, risk_aversion=0.1, num_initial=4, **FAST)
     X = strategy.ask()
     strategy.tell(X, torch.cat([X[..., 2:], X[..., 2:] + 0.1], dim=-1))
     assert off(box, strategy.ask(2)) <= 1e-8 and off(box, strategy.recommend()) <= 1e-8
@@ -280,9 +281,7 @@ def test_a_table_of_rounded_fractions_is_pooled_and_saved() -> None:
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 def test_single_precision_is_within_the_limits_up_to_its_rounding() -> None:
     box = Box(UNIT.float(), limits=[WHOLE, LinearLimit({0: 1}, "<=", 0.7)])
-    strategy = strategies.rahbo(
-        box, [0, 1], num_repeats=2, risk_aversion=0.1, num_initial=4, **FAST
-    )
+    strategy = papers.rahbo(box, [0, 1], num_repeats=2, risk_aversion=0.1, num_initial=4, **FAST)
     for q in (None, 4, 1):
         X = strategy.ask(q)
         assert X.dtype == torch.float32 and off(box, X) <= 5e-7
@@ -296,9 +295,7 @@ def test_single_precision_is_within_the_limits_up_to_its_rounding() -> None:
 def test_limits_are_kept_on_another_device(place: str) -> None:
     known = BOXES[place]
     box = Box(known.bounds.to(home()), known.integers, limits=known.limits)
-    strategy = strategies.rahbo(
-        box, [0, 1], num_repeats=2, risk_aversion=0.1, num_initial=4, **FAST
-    )
+    strategy = papers.rahbo(box, [0, 1], num_repeats=2, risk_aversion=0.1, num_initial=4, **FAST)
     for q in (None, 2):
         X = strategy.ask(q)
         assert X.device.type == home().type and off(known, X.cpu()) <= 1e-8

@@ -10,20 +10,14 @@ import torch
 from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
 from torch import Tensor
 
-from botorch_risk import strategies
-from botorch_risk.acquisition import LevelSet
+from botorch_risk import constraints, level_sets, papers, repeats, robust, strategies
 from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.papers import LevelSet
 from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.robust import HypervolumeImprovement, MonteCarloDecision
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import (
-    Acquire,
-    Box,
-    HypervolumeImprovement,
-    LargestKnowledgeGradient,
-    LinearLimit,
-    Strategy,
-)
+from botorch_risk.strategies import Acquire, Box, LargestKnowledgeGradient, LinearLimit, Strategy
 
 SEEDS = (2, 3)
 UNIT = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
@@ -77,7 +71,7 @@ def acquire(box: Box, seeds: Any, *, num_initial: int, **options: Any) -> Strate
 
 
 def safe(box: Box, seeds: Any, *, num_initial: int, **options: Any) -> Strategy:
-    return strategies.safe_rahbo(
+    return constraints.safe_rahbo(
         box, seeds, safe_points=box.initial([7], num_initial)[0], **options
     )
 
@@ -85,7 +79,7 @@ def safe(box: Box, seeds: Any, *, num_initial: int, **options: Any) -> Strategy:
 def perturbed(box: Box, seeds: Any, **options: Any) -> Strategy:
     moves = torch.tensor([[0.0], [0.05], [-0.05]], dtype=torch.double)
     moves = torch.cat([0 * moves, moves, 0 * moves], dim=-1)
-    return strategies.v_ucb(box, seeds, environment=InputPerturbation(moves), **options)
+    return papers.v_ucb(box, seeds, environment=InputPerturbation(moves), **options)
 
 
 MEAN_AND_VARIANCE: dict[str, Any] = {"num_repeats": 3, "risk_aversion": 0.5}
@@ -99,19 +93,19 @@ SAFETY: dict[str, Any] = {
 RISK: dict[str, Any] = {"environment": WEATHER, "risk_measure": CVAR}
 USED = [RiskConstraint.chance(WEATHER, 1e3, outcome=1, delta=0.1)]
 STRATEGIES = [
-    with_options(strategies.rahbo, **MEAN_AND_VARIANCE),
-    with_options(strategies.rahbo_us, num_uncertainty=1, **MEAN_AND_VARIANCE),
-    with_options(strategies.risk_averse_kg, **MEAN_AND_VARIANCE),
+    with_options(papers.rahbo, **MEAN_AND_VARIANCE),
+    with_options(papers.rahbo_us, num_uncertainty=1, **MEAN_AND_VARIANCE),
+    with_options(repeats.risk_averse_kg, **MEAN_AND_VARIANCE),
     Limited("safe_rahbo", partial(safe, **FAST, **MEAN_AND_VARIANCE, **SAFETY)),
-    with_options(strategies.adaptive_repeats, batch_size=1, risk_aversion=0.5),
+    with_options(repeats.adaptive_repeats, batch_size=1, risk_aversion=0.5),
     Limited("random_search", strategies.random_search),
-    with_options(strategies.uhe_bo),
+    with_options(papers.uhe_bo),
     with_options(acquire),
-    with_options(strategies.sbo_kde, context_bounds=CONTEXTS, n_w=8),
-    with_options(strategies.risk_kde, context_bounds=CONTEXTS, n_w=8, risk_measure=CVAR),
-    with_options(strategies.drbo_kde, context_bounds=CONTEXTS, n_w=8),
-    with_options(strategies.drbo_mmd, context_bounds=CONTEXTS, num_points=4, radius_scale=0.1),
-    with_options(strategies.v_ucb, environment=WEATHER, risk_level=0.3),
+    with_options(papers.sbo_kde, context_bounds=CONTEXTS, n_w=8),
+    with_options(papers.risk_kde, context_bounds=CONTEXTS, n_w=8, risk_measure=CVAR),
+    with_options(papers.drbo_kde, context_bounds=CONTEXTS, n_w=8),
+    with_options(papers.drbo_mmd, context_bounds=CONTEXTS, num_points=4, radius_scale=0.1),
+    with_options(papers.v_ucb, environment=WEATHER, risk_level=0.3),
     with_options(perturbed, risk_level=0.3),
     with_options(strategies.risk_search, **RISK),
     with_options(strategies.risk_search, "-chosen", w_is_chosen=True, **RISK),
@@ -123,11 +117,14 @@ STRATEGIES = [
         **RISK,
     ),
     with_options(
-        strategies.risk_search, "-botorch", acquisition=qLogNoisyExpectedImprovement, **RISK | FEW
+        strategies.risk_search,
+        "-botorch",
+        decide=MonteCarloDecision(qLogNoisyExpectedImprovement),
+        **RISK | FEW,
     ),
-    with_options(strategies.level_set_search, goal=LevelSet(0.0), num_points=24, **RISK),
+    with_options(level_sets.level_set_search, goal=LevelSet(0.0), num_points=24, **RISK),
     with_options(
-        strategies.pareto_search,
+        robust.pareto_search,
         acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
         max_iterations=2,
         **RISK | FEW,
@@ -232,9 +229,7 @@ def test_no_setting_comes_twice_while_another_within_the_limits_is_left(case: Li
 @pytest.mark.parametrize("place", BOXES)
 def test_a_replicate_does_not_depend_on_its_company(place: str) -> None:
     box = BOXES[place]
-    both = [
-        strategies.rahbo(box, seeds, **MEAN_AND_VARIANCE, **FAST) for seeds in (SEEDS, SEEDS[1:])
-    ]
+    both = [papers.rahbo(box, seeds, **MEAN_AND_VARIANCE, **FAST) for seeds in (SEEDS, SEEDS[1:])]
     asked = []
     for strategy in both:
         asked.append([])

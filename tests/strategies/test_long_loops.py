@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from torch import Tensor
 
-from botorch_risk.strategies import drbo_kde, rahbo, sbo_kde, truvar, uhe_bo, v_ucb
+from botorch_risk.papers import drbo_kde, rahbo, sbo_kde, truvar, uhe_bo, v_ucb
 from tests.strategies.cases import DOMAIN, NUM_INITIAL, STRATEGIES, StrategyCase
 from tests.strategies.loops import evaluate, meet
 

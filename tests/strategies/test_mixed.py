@@ -15,13 +15,14 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.acquisition.named import gp_ucb
+from botorch_risk.acquisition.risk_bound import gp_ucb
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import one_hot_inputs
+from botorch_risk.papers import RandomOrAcquire
 from botorch_risk.risk import ConditionalValueAtRisk
-from botorch_risk.robust import robust
-from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, risk_search
+from botorch_risk.robust import MonteCarloDecision, robust
+from botorch_risk.strategies import Acquire, Box, Strategy, risk_search
 from botorch_risk.strategies.encoded_decisions import (
     AcquisitionOfDecisions,
     decoded,
@@ -119,8 +120,8 @@ def test_any_risk_of_mixed_decisions(name: str) -> None:
 
     box = Box(SEASONS.bounds, SEASONS.integers, SEASONS.categories)
     known = {"environment": SEASONS.environment, "risk_measure": ConditionalValueAtRisk(0.2)}
-    acquisition = improvement if name == "qLogEI" else None
-    strategy = risk_search(box, [0, 1], acquisition=acquisition, num_initial=6, **known, **FAST)
+    decide = MonteCarloDecision(improvement) if name == "qLogEI" else None
+    strategy = risk_search(box, [0, 1], decide=decide, num_initial=6, **known, **FAST)
     for X in play(strategy, 2, problem=SEASONS):
         assert torch.equal(X[..., 1:], X[..., 1:].round())
 
@@ -145,7 +146,7 @@ def test_known_noise_sees_decisions() -> None:
         return 0.01 + 0.0 * X[..., :1]
 
     options = {"num_repeats": 4, "risk_aversion": 1.0, "num_initial": 6, "known_noise": noise}
-    from botorch_risk.strategies import rahbo
+    from botorch_risk.papers import rahbo
 
     play(rahbo(BOX, [0, 1], **options, **FAST), 2, problem=OVEN)
     for X in seen:

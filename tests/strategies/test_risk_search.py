@@ -15,9 +15,12 @@ from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.papers import v_ucb
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, ValueAtRisk
+from botorch_risk.robust import MonteCarloDecision, pareto_search
 from botorch_risk.seeding import generators
+from botorch_risk.stopping import strategy_can_stop
 from botorch_risk.strategies import (
     Box,
     DecisionThenValue,
@@ -28,12 +31,10 @@ from botorch_risk.strategies import (
     largest_bound,
     largest_reduction,
     least_certain,
-    pareto_search,
     risk_search,
-    table_search,
-    v_ucb,
 )
 from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
+from botorch_risk.tables import table_search
 from botorch_risk.test_functions import ChanceConstrainedGramacy, ValueAtRiskBranin
 
 PROBLEM = ChanceConstrainedGramacy(noise_std=0.02, constraint_noise_std=0.02)
@@ -202,13 +203,13 @@ def test_constraints_in_a_box_of_whole_numbers() -> None:
     assert_whole_numbers_under_constraints(None)
 
 
-def assert_whole_numbers_under_constraints(acquisition: Any) -> None:
+def assert_whole_numbers_under_constraints(decide: Any) -> None:
     box = Box(torch.tensor([[0.0, 1.0, 0.0], [1.0, 4.0, 2.0]], dtype=torch.double), [1], [2])
     days = DiscreteEnvironment(torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1))
     used = RiskConstraint.chance(days, 4.0, outcome=1, delta=0.1)
     strategy = risk_search(
         box, 0, environment=days, risk_measure=Expectation(), constraints=[used],
-        acquisition=acquisition, num_initial=12, num_restarts=2, raw_samples=16,
+        decide=decide, num_initial=12, num_restarts=2, raw_samples=16,
     )  # fmt: skip
     for index in range(2):
         X = strategy.ask()
@@ -265,7 +266,7 @@ def test_lacing_without_lacing_values_is_refused_before_anything_is_asked() -> N
 def test_what_knows_no_constraints_refuses_a_bound_with_constraints() -> None:
     strategy = build(0, num_initial=4, choose=LargestKnowledgeGradient())
     play(strategy, 1)
-    for answer in (strategy.ask, lambda: strategy.stopping(0.1)):
+    for answer in (strategy.ask, lambda: strategy_can_stop(strategy, 0.1)):
         with pytest.raises(UnsupportedError, match=r"without constraints\. Got .* Constrained"):
             answer()
 
@@ -277,10 +278,8 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="beta"):
         risk_search(PROBLEM.decision_bounds, 0, beta=-1.0, **parts)
     by_bound = DecisionThenValue(largest_bound, least_certain)
-    with pytest.raises(
-        ValueError, match=r"`acquisition` or `choose`\. Got <class .*, DecisionThen"
-    ):
-        build(acquisition=qLogNoisyExpectedImprovement, choose=by_bound)
+    with pytest.raises(ValueError, match=r"`decide` or `choose`\. Got MonteCarlo.*, DecisionThen"):
+        build(decide=MonteCarloDecision(qLogNoisyExpectedImprovement), choose=by_bound)
     perturbed = InputPerturbation(torch.zeros(3, 2, dtype=torch.double))
     with pytest.raises(UnsupportedError, match="w_is_chosen=False"):
         build(environment=perturbed, w_is_chosen=True)

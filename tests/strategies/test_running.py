@@ -7,7 +7,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.strategies import Box, Strategy, adaptive_repeats, random_search, risk_averse_kg
+from botorch_risk.repeats import adaptive_repeats, risk_averse_kg
+from botorch_risk.strategies import Box, Strategy, random_search
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.running import RepeatedSettingWarning, joined, left_running
 from tests.strategies.cases import StrategyCase, every_strategy

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.strategies import drbo_kde, rahbo, sbo_kde, uhe_bo, v_ucb
+from botorch_risk.papers import drbo_kde, rahbo, sbo_kde, uhe_bo, v_ucb
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 FAST: dict[str, Any] = {"seeds": [0, 1], "num_initial": 6, "num_restarts": 2, "raw_samples": 32}

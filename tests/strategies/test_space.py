@@ -11,19 +11,19 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition.named import gp_ucb
+from botorch_risk.acquisition.risk_bound import gp_ucb
 from botorch_risk.environments import (
     DiscreteEnvironment,
     Environment,
     InputPerturbation,
     KernelDensityEnvironment,
 )
+from botorch_risk.papers import RandomOrAcquire
 from botorch_risk.strategies import (
     Acquire,
     Box,
     EnvironmentSpace,
     FiniteDomain,
-    RandomOrAcquire,
     RandomPoints,
     Strategy,
 )

@@ -12,11 +12,13 @@ import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
 
+from botorch_risk.frames import FrameExperiment
+from botorch_risk.papers import rahbo
 from botorch_risk.risk import Expectation, MaximumMeanDiscrepancyBall
-from botorch_risk.strategies import FrameExperiment, Strategy, TableSearch, rahbo, table_search
+from botorch_risk.strategies import Strategy
 from botorch_risk.strategies.arguments import from_json, to_json
 from botorch_risk.strategies.states import sealed
-from botorch_risk.tables import Factors
+from botorch_risk.tables import Factors, TableSearch, table_search
 from tests.risk.cases import risk_kernel
 from tests.strategies.bakery import FEW
 

@@ -13,8 +13,8 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from botorch_risk.acquisition import LevelSet
-from botorch_risk.strategies import Strategy, rahbo, truvar
+from botorch_risk.papers import LevelSet, rahbo, truvar
+from botorch_risk.strategies import Strategy
 from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
 from tests.strategies.cases import (
     DOMAIN,

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from botorch_risk.engine import fit_exact_gp
+from botorch_risk.papers import rahbo, sbo_kde, uhe_bo
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import Strategy, rahbo, sbo_kde, uhe_bo
+from botorch_risk.strategies import Strategy
 from botorch_risk.strategies.states import sealed
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)

@@ -5,8 +5,7 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 
 from botorch_risk.risk import Expectation
-from botorch_risk.strategies import table_search
-from botorch_risk.tables import Factors
+from botorch_risk.tables import Factors, table_search
 from botorch_risk.tables.memory import check_memory
 
 

@@ -13,13 +13,13 @@ from botorch.test_functions import Branin
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from botorch_risk.acquisition import Straddle
 from botorch_risk.environments import (
     DiscreteEnvironment,
     Environment,
     IndependentEnvironment,
     KernelDensityEnvironment,
 )
+from botorch_risk.level_sets import Straddle
 from botorch_risk.risk import ConditionalValueAtRisk, RiskMeasure
 from botorch_risk.testing import (
     LawsBrokenError,

@@ -20,9 +20,9 @@ from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment
 from botorch_risk.gradients import require_gradients
 from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.robust.pareto_search import of_measures, quasi_random_sampler
 from botorch_risk.strategies.environment_risk import Turn, input_range
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.pareto_search import of_measures, quasi_random_sampler
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import (

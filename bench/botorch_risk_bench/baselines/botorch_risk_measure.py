@@ -16,10 +16,11 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.robust.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
 from botorch_risk.strategies.decision_then_value import DecisionThenValue, largest_reduction
 from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.risk_search import AcquisitionOfRisk, MonteCarloDecision, RiskRecipe
+from botorch_risk.strategies.risk_search import RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import resampled, without_numerical_warnings

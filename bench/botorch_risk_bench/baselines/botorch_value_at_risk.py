@@ -19,7 +19,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.acquisition import named
+from botorch_risk.acquisition import bayesian_beta, risk_bound
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
@@ -132,7 +132,7 @@ def of_botorch(
 ) -> Strategy:
     r"""A strategy of an acquisition function of BoTorch."""
     ValueAtRisk(risk_level)  # raises
-    recipe = partial(named.v_ucb, risk_level=risk_level)
+    recipe = partial(risk_bound, risk_measure=ValueAtRisk(risk_level), beta=bayesian_beta)
     choose = DecisionThenValue(largest_bound, LacingValue("uniform"))
     report = EnvironmentRisk(recipe, choose, reporting=reporting)
     method = BoTorchValueAtRisk(acquisition, report, risk_level, **options)

@@ -14,7 +14,8 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.risk_search import in_spreads, risk_search
+from botorch_risk.robust.monte_carlo import in_spreads
+from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented

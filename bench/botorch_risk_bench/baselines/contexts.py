@@ -7,11 +7,12 @@ from typing import Any
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.named import PAPER_BETA, gp_ucb
+from botorch_risk.acquisition.risk_bound import gp_ucb
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment, ObservedContexts, StandardDeviationBox
+from botorch_risk.papers.kde import PAPER_BETA
 from botorch_risk.risk import WorstCase
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,

@@ -12,16 +12,6 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition.level_set import straddle
-from botorch_risk.acquisition.truncated_variance.covering import top_candidates
-from botorch_risk.acquisition.truncated_variance.gain import inverse_variance
-from botorch_risk.acquisition.truncated_variance.goals import LevelSet, LevelSetGoal, Sets
-from botorch_risk.acquisition.truncated_variance.sampling import (
-    Cost,
-    Noise,
-    NoiseLevels,
-    SamplingTerms,
-)
 from botorch_risk.arguments import (
     check_arguments,
     check_finite,
@@ -31,11 +21,16 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine import DomainPosterior, PointwiseAcquisition
+from botorch_risk.level_sets.outcome_straddle import straddle
+from botorch_risk.papers.truvar.covering import top_candidates
+from botorch_risk.papers.truvar.gain import inverse_variance
+from botorch_risk.papers.truvar.goals import LevelSet, LevelSetGoal, Sets
+from botorch_risk.papers.truvar.sampling import Cost, Noise, NoiseLevels, SamplingTerms
+from botorch_risk.papers.truvar.strategy import SampleDomain, Sampler
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies.finite_domain import FiniteDomain, maximize_between
 from botorch_risk.strategies.method import State, View
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.truvar import SampleDomain, Sampler
 from botorch_risk_bench.baselines.documented import documented
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import check_fields
+from botorch_risk.papers.uhe_bo import RandomOrAcquire
 from botorch_risk.strategies.method import ReportedMethod, State, View
-from botorch_risk.strategies.uhe_bo import RandomOrAcquire
 
 Gain = Literal["amount", "sign"]
 

@@ -8,11 +8,11 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition import named
+from botorch_risk.acquisition import risk_bound
 from botorch_risk.acquisition.widths import Beta, bayesian_beta
 from botorch_risk.arguments import check_arguments
-from botorch_risk.environments import Environment, IndependentEnvironment
-from botorch_risk.risk import ValueAtRisk, WorstCase
+from botorch_risk.environments import DiscreteEnvironment, Environment, IndependentEnvironment
+from botorch_risk.risk import Expectation, ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,
@@ -131,7 +131,13 @@ class BestDecision:
 
     def __call__(self, turn: Turn) -> Tensor:
         W = _drawn(turn)
-        bound = named.contextual_gp_ucb(turn.model, W, turn.view.round, beta=self.beta)
+        bound = risk_bound(
+            turn.model,
+            DiscreteEnvironment(W),
+            turn.view.round,
+            risk_measure=Expectation(),
+            beta=self.beta,
+        )
         return torch.cat([turn.maximize(bound), W], dim=-1)
 
 

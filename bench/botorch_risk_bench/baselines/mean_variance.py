@@ -20,8 +20,9 @@ from botorch_risk.acquisition.mean_variance import MeanVarianceObjective
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.papers.rahbo import MeanVarianceSearch, Weights, rahbo
+from botorch_risk.papers.rahbo.strategy import risk_averse
 from botorch_risk.strategies.method import ReportedMethod, View
-from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights, rahbo, risk_averse
 from botorch_risk.strategies.space import Box, unit_cube
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented

@@ -13,11 +13,12 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ZeroMean
 from torch import Tensor
 
-from botorch_risk.acquisition import maximize_value_at_risk
 from botorch_risk.acquisition.widths import Beta, bayesian_beta
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.engine import Belief, fit_exact_gp
 from botorch_risk.environments import Environment
+from botorch_risk.papers import maximize_value_at_risk
+from botorch_risk.papers.v_ucb import v_ucb
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.decision_then_value import DecisionThenValue, LacingValue
 from botorch_risk.strategies.environment_risk import (
@@ -30,7 +31,6 @@ from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.risk_search import AS_IN_PAPERS, risk_search
 from botorch_risk.strategies.space import Box, Space
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.v_ucb import v_ucb
 from botorch_risk_bench.baselines.documented import documented
 
 SMALLEST_NOISE = 1e-4  # Appendix I

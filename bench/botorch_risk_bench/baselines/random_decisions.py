@@ -10,6 +10,7 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.robust.pareto_search import of_measures
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,
     largest_reduction,
@@ -17,7 +18,6 @@ from botorch_risk.strategies.decision_then_value import (
 )
 from botorch_risk.strategies.environment_risk import EnvironmentRisk, Reporting
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.pareto_search import of_measures
 from botorch_risk.strategies.risk_search import RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy

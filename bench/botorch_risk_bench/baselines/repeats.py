@@ -11,11 +11,11 @@ from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import RiskAverseUpperConfidenceBound
 from botorch_risk.arguments import check_arguments, check_counts
+from botorch_risk.papers.rahbo import MeanVarianceSearch
+from botorch_risk.repeats.adaptive_repeats import adaptive_repeats
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.adaptive_repeats import adaptive_repeats
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import View, rows_at
-from botorch_risk.strategies.rahbo import MeanVarianceSearch
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented

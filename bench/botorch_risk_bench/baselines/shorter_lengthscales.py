@@ -19,11 +19,11 @@ from torch import Tensor
 from botorch_risk.acquisition.widths import Beta, beta_of_round
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
+from botorch_risk.papers.uhe_bo import PAPER_BETA, acquire_gp_ucb
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, State, View, best_observed
 from botorch_risk.strategies.space import Box, Space, decision_box
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.uhe_bo import PAPER_BETA, acquire_gp_ucb
 from botorch_risk_bench.baselines.documented import documented
 
 

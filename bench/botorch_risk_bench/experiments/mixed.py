@@ -4,8 +4,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from botorch_risk.papers import sbo_kde
 from botorch_risk.risk import ConditionalValueAtRisk
-from botorch_risk.strategies import risk_search, sbo_kde
+from botorch_risk.strategies import risk_search
 from botorch_risk.test_functions import MixedNewsvendor
 from botorch_risk_bench.baselines import random_decisions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition, StrategyFactory

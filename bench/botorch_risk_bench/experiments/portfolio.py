@@ -2,7 +2,7 @@ r"""Experiments on the policy of a portfolio: one strategy for each risk aversio
 
 from functools import partial
 
-from botorch_risk.strategies import rahbo
+from botorch_risk.papers import rahbo
 from botorch_risk_bench.experiments.definition import ExperimentDefinition, StrategyFactory
 from botorch_risk_bench.problems import PortfolioPolicy
 

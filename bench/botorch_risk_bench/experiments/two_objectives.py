@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from botorch_risk.risk import ConditionalValueAtRisk
-from botorch_risk.strategies import HypervolumeImprovement, pareto_search
+from botorch_risk.robust import HypervolumeImprovement, pareto_search
 from botorch_risk.test_functions import EnvironmentalSchaffer
 from botorch_risk_bench.baselines import (
     conditional_value_at_risk_log_nehvi,

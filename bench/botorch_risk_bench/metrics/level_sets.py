@@ -11,10 +11,10 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
-from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.engine import DomainPosterior
+from botorch_risk.papers.truvar.goals import LevelSetGoal
+from botorch_risk.papers.truvar.state import TruncatedVarianceState
 
 
 class LevelSets(NamedTuple):
@@ -75,7 +75,7 @@ def classify_by_confidence(
 
     Example:
         >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition import LevelSet
+        >>> from botorch_risk.papers import LevelSet
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
         >>> model = SingleTaskGP(domain[::7], (6 * domain[::7]).sin())
         >>> posterior = DomainPosterior(model, domain)

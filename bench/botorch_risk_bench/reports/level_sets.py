@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition import LevelSet
+from botorch_risk.papers import LevelSet
 from botorch_risk.test_functions import FiniteDomainProblem
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.definition import ExperimentDefinition

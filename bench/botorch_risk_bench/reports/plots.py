@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from botorch_risk.papers import MeanVarianceSearch
 from botorch_risk.plot_style import COLORS, STYLE
-from botorch_risk.strategies import MeanVarianceSearch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.campaigns.whole_files import replacing
 from botorch_risk_bench.experiments.definition import ExperimentDefinition

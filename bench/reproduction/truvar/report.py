@@ -33,7 +33,7 @@ from bench.reproduction.results import Report, is_stored, records_of
 from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, comparisons, paired, table
 from bench.reproduction.truvar.maxima import REFERENCE, SPELLED, begun, maxima_page
-from botorch_risk.acquisition import LevelSet
+from botorch_risk.papers import LevelSet
 
 TITLES = {
     "coast": "a coast, unit cost",

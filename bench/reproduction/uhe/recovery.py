@@ -35,8 +35,8 @@ from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.engine import Belief
 from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
+from botorch_risk.papers.uhe_bo import PAPER_BETA
 from botorch_risk.seeding import derive_seed, generators
-from botorch_risk.strategies.uhe_bo import PAPER_BETA
 
 NUM_DOMAIN, NUM_HELD_OUT = 2048, 512
 NOISE = 0.05  # standard deviation

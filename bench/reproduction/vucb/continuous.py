@@ -16,10 +16,11 @@ from torch import Tensor
 
 from bench.reproduction.results import writing_parser
 from bench.reproduction.tables import cell, paired, table
-from botorch_risk.acquisition import RiskUpperConfidenceBound, maximize_value_at_risk
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import bayesian_beta
 from botorch_risk.engine import Belief, fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import ContinuousEnvironment
+from botorch_risk.papers import maximize_value_at_risk
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.test_functions import (
     ValueAtRiskBranin,

@@ -28,7 +28,7 @@ from torch import Tensor
 from bench.speed.rahbo_loop import PlainBound, plain_models
 from bench.speed.robust_acquisition import ways as ways_of_risk
 from bench.speed.timing import environment, interleaved
-from botorch_risk import strategies
+from botorch_risk import papers
 from botorch_risk.acquisition import gp_ucb
 from botorch_risk.engine import (
     MarginalLikelihoodObjective,
@@ -60,7 +60,7 @@ def rahbo(R: int, device: str) -> tuple[Any, Callable[[Tensor], tuple[Tensor, Te
         shape = *X.shape[:-1], NUM_REPEATS
         return X, waves(X) + 0.3 * torch.randn(shape, generator=generator, dtype=X.dtype).to(X)
 
-    return strategies.rahbo(unit(2, device), list(range(R)), **options), observe
+    return papers.rahbo(unit(2, device), list(range(R)), **options), observe
 
 
 def sbo_kde(R: int, device: str) -> tuple[Any, Callable[[Tensor], tuple[Tensor, Tensor]]]:
@@ -72,13 +72,13 @@ def sbo_kde(R: int, device: str) -> tuple[Any, Callable[[Tensor], tuple[Tensor, 
         pairs = torch.cat([X, w], dim=-1)
         return pairs, waves(pairs)
 
-    return strategies.sbo_kde(unit(1, device), list(range(R)), **options), observe
+    return papers.sbo_kde(unit(1, device), list(range(R)), **options), observe
 
 
 def v_ucb(R: int, device: str) -> tuple[Any, Callable[[Tensor], tuple[Tensor, Tensor]]]:
     w = torch.linspace(0, 1, 100, dtype=torch.float64, device=device).unsqueeze(-1)
     options = {"environment": DiscreteEnvironment(w), "risk_level": 0.1}
-    strategy = strategies.v_ucb(unit(1, device), list(range(R)), num_initial=NUM_INITIAL, **options)
+    strategy = papers.v_ucb(unit(1, device), list(range(R)), num_initial=NUM_INITIAL, **options)
     return strategy, lambda pairs: (pairs, waves(pairs))
 
 

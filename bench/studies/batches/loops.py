@@ -23,16 +23,10 @@ import torch
 from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
+from botorch_risk.papers import drbo_kde, rahbo, sbo_kde
+from botorch_risk.repeats import risk_averse_kg
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import (
-    Box,
-    Strategy,
-    drbo_kde,
-    rahbo,
-    risk_averse_kg,
-    risk_search,
-    sbo_kde,
-)
+from botorch_risk.strategies import Box, Strategy, risk_search
 from botorch_risk.test_functions import (
     CertifiedProblem,
     HeteroscedasticBranin,

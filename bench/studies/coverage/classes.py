@@ -29,8 +29,9 @@ from bench.studies.coverage.report import (
     mean_and_half_widths,
     share_and_half_widths,
 )
-from botorch_risk.acquisition import LevelSet, Maximize
-from botorch_risk.strategies import Strategy, level_set_search, truvar
+from botorch_risk.level_sets import level_set_search
+from botorch_risk.papers import LevelSet, Maximize, truvar
+from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.environmental import draw_outcomes
 

@@ -7,7 +7,7 @@ from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.portfolio import label_of
 from botorch_risk_bench.problems import ForestTuning
 
-from botorch_risk.strategies import rahbo
+from botorch_risk.papers import rahbo
 
 NUM_POSITIVES = 23  # the first of the 212 malignant ones, beside all 357 benign ones
 RISK_AVERSIONS = (5.0, 20.0, 100.0)

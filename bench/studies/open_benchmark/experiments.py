@@ -27,14 +27,14 @@ from botorch_risk_bench.problems.tabular import TABLES
 
 from bench.studies.open_benchmark.noise_forms import NOISE_FORMS
 from bench.studies.open_benchmark.others import EXTRAS, OTHERS, Uniform
+from botorch_risk.papers import rahbo, risk_kde
+from botorch_risk.repeats import risk_averse_kg
+from botorch_risk.robust import MonteCarloDecision
 from botorch_risk.strategies import (
     DecisionThenValue,
     LargestKnowledgeGradient,
     Strategy,
     largest_bound,
-    rahbo,
-    risk_averse_kg,
-    risk_kde,
     risk_search,
 )
 from botorch_risk.strategies.decision_then_value import ValueRule, value_of_rule
@@ -74,7 +74,7 @@ def strategies_of(
             **SEARCH,
         ),
         "qLogNEI-robust": partial(
-            risk_search, acquisition=qLogNoisyExpectedImprovement, **evaluated
+            risk_search, decide=MonteCarloDecision(qLogNoisyExpectedImprovement), **evaluated
         ),
         "random": partial(random_decisions, **evaluated),
         "chosen": partial(risk_search, w_is_chosen=True, **known, **SEARCH),

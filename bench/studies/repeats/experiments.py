@@ -9,7 +9,8 @@ from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from torch import Tensor
 
-from botorch_risk.strategies import FixedRepeats, Strategy, adaptive_repeats
+from botorch_risk.repeats import FixedRepeats, adaptive_repeats
+from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import (
     HeteroscedasticBranin,
     HeteroscedasticCamel,

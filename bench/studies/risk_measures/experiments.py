@@ -14,6 +14,7 @@ from torch.distributions import Normal
 
 from botorch_risk import risk
 from botorch_risk.environments import ContinuousEnvironment, Environment
+from botorch_risk.robust import MonteCarloDecision
 from botorch_risk.strategies import risk_search
 from botorch_risk.test_functions import (
     EnvironmentalBranin,
@@ -78,7 +79,7 @@ def _definition(
         strategies={
             "confidence-bound": partial(risk_search, **known),
             "qLogNEI-robust": partial(
-                risk_search, acquisition=qLogNoisyExpectedImprovement, **known
+                risk_search, decide=MonteCarloDecision(qLogNoisyExpectedImprovement), **known
             ),
             "qLogNEI-BoTorch": partial(
                 botorch_risk_measure, objective=of_botorch, n_w=N_W, **known

@@ -17,9 +17,9 @@ from botorch_risk_bench.experiments.papers.models import (
 from botorch_risk_bench.experiments.papers.truvar import coast as whole_coast
 from torch import Generator, Tensor
 
-from botorch_risk.acquisition import LevelSet
+from botorch_risk.papers import LevelSet, rahbo, truvar, uhe_bo
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import Box, rahbo, truvar, uhe_bo
+from botorch_risk.strategies import Box
 from botorch_risk.strategies.space import decision_box
 from botorch_risk.test_functions import H1, FiniteDomainProblem, GaussianProcessSample, unit_grid
 from botorch_risk.test_functions.heteroscedastic import HeteroscedasticTestProblem

@@ -37,11 +37,12 @@ from botorch_risk_bench.baselines.botorch_risk_measure import AppendedValues
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+from botorch_risk.robust import pareto_search
+from botorch_risk.robust.monte_carlo import model_of_replicate
+from botorch_risk.robust.pareto_search import HypervolumeImprovement
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import pareto_search, random_decision, risk_search
+from botorch_risk.strategies import random_decision, risk_search
 from botorch_risk.strategies.environment_risk import Turn
-from botorch_risk.strategies.pareto_search import HypervolumeImprovement
-from botorch_risk.strategies.risk_search import model_of_replicate
 from tests.strategies.cases import OBJECTIVES, PAIRS
 from tests.strategies.loops import play
 

@@ -17,12 +17,13 @@ from botorch_risk_bench.baselines.shorter_lengthscales import (
 )
 from torch import Tensor
 
-from botorch_risk.acquisition.named import gp_ucb
+from botorch_risk.acquisition.risk_bound import gp_ucb
 from botorch_risk.engine import fit_exact_gp
 from botorch_risk.fit import FullyBayesian, MaximumAPosteriori, PseudoData, fit_pseudo_data
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.papers import uhe_bo
 from botorch_risk.seeding import streams
-from botorch_risk.strategies import Acquire, Strategy, uhe_bo
+from botorch_risk.strategies import Acquire, Strategy
 
 BOUNDS = torch.tensor([[0.0], [2.0]], dtype=torch.double)
 SMALL: dict[str, Any] = {"num_initial": 5, "num_restarts": 2, "raw_samples": 16}

@@ -9,7 +9,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch_risk_bench.baselines import gchk, maximum_variance_search, straddle_search
 from scipy.stats import norm
 
-from botorch_risk.acquisition import NoiseLevels
+from botorch_risk.papers import NoiseLevels
 from tests.acquisition.lake import build_model, grid, truth
 
 pytestmark = pytest.mark.filterwarnings(

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from botorch_risk_bench.baselines import heteroscedastic_gp_ucb, mean_variance_log_nei
 
-from botorch_risk.strategies import rahbo
+from botorch_risk.papers import rahbo
 from tests.strategies.cases import NUM_REPEATS, PROBLEM
 from tests.strategies.loops import play
 

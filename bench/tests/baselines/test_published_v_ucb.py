@@ -13,7 +13,8 @@ from torch.distributions import Uniform
 
 from botorch_risk.acquisition import bayesian_beta
 from botorch_risk.environments import ContinuousEnvironment
-from botorch_risk.strategies import Strategy, v_ucb
+from botorch_risk.papers import v_ucb
+from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import ValueAtRiskBranin
 
 BOUNDS = torch.tensor([[0.0], [1.0]], dtype=torch.double)

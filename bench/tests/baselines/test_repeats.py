@@ -6,8 +6,8 @@ from botorch_risk_bench.baselines import bts_red, hetgp_horizon
 from botorch_risk_bench.baselines.repeats import AdaptiveHorizon, ThompsonSamplingByNoise, _Ahead
 from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 
-from botorch_risk.strategies import MeanVarianceSearch
-from botorch_risk.strategies.rahbo import Weights
+from botorch_risk.papers import MeanVarianceSearch
+from botorch_risk.papers.rahbo import Weights
 from botorch_risk.test_functions import HeteroscedasticSine
 from tests.strategies.loops import play
 

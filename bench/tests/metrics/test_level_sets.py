@@ -13,7 +13,7 @@ from botorch_risk_bench.metrics import (
     level_set_scores,
 )
 
-from botorch_risk.acquisition import LevelSet, Maximize, RelativeLevelSet, TruncatedVarianceState
+from botorch_risk.papers import LevelSet, Maximize, RelativeLevelSet, TruncatedVarianceState
 from tests.acquisition.lake import build_posterior, grid
 
 

@@ -24,8 +24,8 @@ from botorch_risk_bench.reports.summary import cell, failed_points, regret_curve
 from torch import Tensor
 
 from bench.tests.played import bytes_of, play, records_in
-from botorch_risk.acquisition import LevelSet, Maximize
-from botorch_risk.strategies import Method, State, Strategy, View, truvar
+from botorch_risk.papers import LevelSet, Maximize, truvar
+from botorch_risk.strategies import Method, State, Strategy, View
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.space import Space
 from botorch_risk.test_functions import FiniteDomainProblem

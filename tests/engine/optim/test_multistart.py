@@ -18,9 +18,10 @@ from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import InputPerturbation
+from botorch_risk.level_sets import Straddle
 from botorch_risk.risk import Expectation
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)

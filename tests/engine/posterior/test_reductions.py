@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from botorch_risk.acquisition import TruncatedVarianceReduction
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine import DomainPosterior
-from tests.acquisition.truncated_variance.cases import LEVELS, build
+from botorch_risk.papers import TruncatedVarianceReduction
+from tests.papers.truvar.cases import LEVELS, build
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,9 +26,7 @@ def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool, anticipa
     X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
     small_tiles(monkeypatch)
-    monkeypatch.setattr(
-        "botorch_risk.acquisition.truncated_variance.acquisition._CHUNK_ENTRIES", ChunkSize(cpu=50)
-    )
+    monkeypatch.setattr("botorch_risk.papers.truvar.acquisition._CHUNK_ENTRIES", ChunkSize(cpu=50))
     torch.testing.assert_close(acqf.evaluate_domain(), values)
     torch.testing.assert_close(acqf.evaluate(X), off_grid)
 

@@ -23,17 +23,18 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, risk_bound
-from botorch_risk.acquisition.named import (
-    PAPER_BETA,
-    discrepancy_schedule,
-    empirical_grid,
-    total_variation_schedule,
-)
 from botorch_risk.environments import (
     DiscreteEnvironment,
     KernelDensityEnvironment,
     ObservedContexts,
     StandardDeviationBox,
+)
+from botorch_risk.papers import drbo_kde, drbo_mmd, sbo_kde
+from botorch_risk.papers.kde import (
+    PAPER_BETA,
+    discrepancy_schedule,
+    empirical_grid,
+    total_variation_schedule,
 )
 from botorch_risk.risk import WorstCase
 from botorch_risk.strategies import (
@@ -41,12 +42,9 @@ from botorch_risk.strategies import (
     EnvironmentRisk,
     EnvironmentSpace,
     Strategy,
-    drbo_kde,
-    drbo_mmd,
     largest_bound,
     largest_reduction,
     risk_search,
-    sbo_kde,
 )
 from botorch_risk.strategies.risk_search import AS_IN_PAPERS
 from botorch_risk.strategies.space import decision_box

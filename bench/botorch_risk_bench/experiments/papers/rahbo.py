@@ -9,7 +9,7 @@ where it is flat: standard deviations of .019 to .023 leave little for risk aver
 from functools import partial
 from typing import Any
 
-from botorch_risk.strategies import rahbo, rahbo_us
+from botorch_risk.papers import rahbo, rahbo_us
 from botorch_risk.test_functions import HeteroscedasticBranin, HeteroscedasticSine
 from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 from botorch_risk_bench.experiments.definition import ExperimentDefinition, StrategyFactory

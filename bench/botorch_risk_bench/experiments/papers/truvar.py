@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
-from botorch_risk.strategies import Box, truvar
+from botorch_risk.papers import LevelSet, Maximize, NoiseLevels, truvar
+from botorch_risk.strategies import Box
 from botorch_risk.strategies.space import decision_box
 from botorch_risk.test_functions import (
     FiniteDomainProblem,

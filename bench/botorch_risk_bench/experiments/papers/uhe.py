@@ -23,7 +23,8 @@ from typing import Any
 from botorch.test_functions import Branin, Hartmann
 
 from botorch_risk.fit import PseudoData
-from botorch_risk.strategies import random_search, uhe_bo
+from botorch_risk.papers import uhe_bo
+from botorch_risk.strategies import random_search
 from botorch_risk.test_functions import H1, ConstantNoiseProblem, Deceptive, MaximizedTestFunction
 from botorch_risk_bench.baselines import (
     a_gp_ucb,

@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Any
 
 from botorch_risk.acquisition.widths import bayesian_beta
-from botorch_risk.strategies import v_ucb
+from botorch_risk.papers import v_ucb
 from botorch_risk.test_functions import (
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,

@@ -12,7 +12,7 @@ from botorch_risk_bench.experiments.papers.models import matern_process
 from botorch_risk_bench.reports.summary import regret_curves
 
 from bench.tests.played import play, records_in
-from botorch_risk.strategies import RandomOrAcquire
+from botorch_risk.papers import RandomOrAcquire
 
 DIMS = {
     "branin": 2,

@@ -1,0 +1,74 @@
+r"""Whether the recommendations of a strategy are good enough to stop."""
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Tensor
+
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.stopping.regret import regret_samples
+from botorch_risk.stopping.rule import Stopping, can_stop
+from botorch_risk.strategies.environment_risk import EnvironmentRisk
+from botorch_risk.strategies.method import Method, ReportedMethod, View
+from botorch_risk.strategies.prediction import pooled
+from botorch_risk.strategies.strategy import Strategy
+
+# Random decisions, the best of which are compared, and as many of any kind, since the best ones lie
+# together; twice as many without samples of hyperparameters.
+_NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
+_NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
+
+
+def strategy_can_stop(
+    strategy: Strategy, epsilon: float, delta: float = 0.05, horizon: int | None = None
+) -> Stopping:
+    r"""Whether the recommendations are within epsilon of the best; see `can_stop`.
+
+    Args:
+        strategy: A strategy of a risk over W, such as `risk_search` or a paper's.
+        epsilon: How far from the best a recommendation may be, in the unit of the risk.
+        delta: The probability of a larger regret when the rule stops.
+        horizon: The number of rounds in which you look, if known.
+
+    Raises:
+        UnsupportedError: If the method has no model of the risk, or there are constraints.
+        ValueError: If nothing was observed yet, or a number is out of its range.
+    """
+    found = [(replicates, _regret(view)) for replicates, view in strategy.observed_views()]
+    unknown = found[0][1].new_full((len(strategy.seeds), found[0][1].shape[-1]), torch.inf)
+    for replicates, samples in found:
+        unknown[replicates] = samples
+    return can_stop(unknown, epsilon, delta, strategy.history.round, horizon)
+
+
+def _regret(view: View) -> Tensor:
+    r"""Compare the recommendation with decisions of large upper bounds and random ones, `R x s`."""
+    method: Method = view.method
+    while isinstance(method, ReportedMethod):
+        method = method.report
+    if not isinstance(method, EnvironmentRisk):
+        raise UnsupportedError(
+            f"Expected a strategy that seeks a risk, such as `risk_search(...)`. Got {method!r}."
+        )
+    bound = view.belief
+    if not isinstance(bound, RiskUpperConfidenceBound):
+        raise UnsupportedError(
+            "Expected one objective without constraints. Got a belief of the kind "
+            f"{type(bound).__name__}."
+        )
+    random = view.space.box.random_points(view.history.streams("regret"), _NUM_CANDIDATES)
+    num_compared = _NUM_COMPARED if method.num_samples else 2 * _NUM_COMPARED
+    X = torch.cat([view.decisions, random], dim=-2)
+    with torch.no_grad():
+        best = bound.upper(X).topk(min(num_compared, X.shape[-2]), dim=-1).indices
+    best = X.gather(-2, best.unsqueeze(-1).expand(*best.shape, X.shape[-1]))
+    compared = torch.cat([best, X[..., -num_compared:, :]], dim=-2)
+    model = view.interval_belief.model
+    samples = regret_samples(
+        model,
+        bound.environment,
+        bound.risk_measure,
+        method.recommend(view),
+        compared,
+        num_samples=_NUM_REGRETS // max(1, method.num_samples),
+    )
+    return pooled(model, samples)
