@@ -167,9 +167,6 @@ VALUES: dict[str, Values] = {
     "acquisition.risk_bound": lambda codes: acquisition.risk_bound(
         model(codes), lots(codes), 3, risk_measure=ValueAtRisk(0.2), beta=2.0, X_pending=X[:1]
     ).evaluate(X),
-    "acquisition.v_ucb": lambda codes: acquisition.v_ucb(
-        model(codes), lots(codes), 3, risk_level=0.2, X_pending=X[:1]
-    ).evaluate(X),
     "acquisition.select_value": lambda codes: torch.cat(
         [
             chosen(codes, acquisition.select_value(model(codes), lots(codes), measure, X))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_probability
 from botorch_risk.environments import Environment, ObservedContexts
-from botorch_risk.level_sets import ExpectedClassification
+from botorch_risk.level_sets.expected_classification import ExpectedClassification
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.papers.truvar.goals import LevelSetGoal
 from botorch_risk.risk import RiskMeasure

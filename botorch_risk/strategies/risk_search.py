@@ -206,6 +206,7 @@ def risk_search(
         ValueError: If a number is out of its range, or both `decide` and `choose` are given.
 
     Example:
+        >>> import torch
         >>> from botorch_risk.constraints import RiskConstraint
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk

@@ -1,4 +1,4 @@
-r"""The recipes for a known distribution of W are the papers' bounds."""
+r"""The bound of a round has the risk and the width of that round."""
 
 import math
 
@@ -6,10 +6,10 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.models import SingleTaskGP
 
-from botorch_risk.acquisition import bayesian_beta, contextual_gp_ucb, gp_ucb, risk_bound, v_ucb
+from botorch_risk.acquisition import bayesian_beta, gp_ucb, risk_bound
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
-from botorch_risk.risk import ValueAtRisk
+from botorch_risk.risk import Expectation, ValueAtRisk
 
 
 def a_model() -> SingleTaskGP:
@@ -17,10 +17,11 @@ def a_model() -> SingleTaskGP:
     return SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
 
 
-def test_v_ucb_is_the_value_at_risk_of_the_upper_bound():
+def test_with_the_value_at_risk_it_is_the_one_of_the_upper_bound():
     model = a_model()
     w = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
-    acqf = v_ucb(model, DiscreteEnvironment(w), 1, risk_level=0.3, beta=4.0)
+    environment = DiscreteEnvironment(w)
+    acqf = risk_bound(model, environment, 1, risk_measure=ValueAtRisk(0.3), beta=4.0)
     x = torch.tensor([[0.4]], dtype=torch.double)
     posterior = model.posterior(torch.cat([x.expand(9, 1), w], dim=-1))
     upper = (posterior.mean + 2 * posterior.variance.sqrt()).squeeze(-1).detach()
@@ -31,18 +32,20 @@ def test_v_ucb_is_the_value_at_risk_of_the_upper_bound():
 def test_known_distribution_takes_the_width_of_the_round():
     model = a_model()
     weather = DiscreteEnvironment(torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1))
-    assert v_ucb(model, weather, 7, risk_level=0.3).beta == bayesian_beta(7)
-    schedule = {"risk_measure": ValueAtRisk(0.3), "beta": lambda t: 2.0 * t}
-    assert risk_bound(model, weather, 7, **schedule).beta == 14.0
-    assert contextual_gp_ucb(model, torch.rand(1, 1).double(), 7).beta == bayesian_beta(7)
+    for beta, expected in ((bayesian_beta, bayesian_beta(7)), (lambda t: 2.0 * t, 14.0)):
+        bound = risk_bound(model, weather, 7, risk_measure=ValueAtRisk(0.3), beta=beta)
+        assert bound.beta == expected
 
 
-def test_gp_ucb_is_botorchs_and_contextual_gp_ucb_is_it_at_a_context():
+def test_gp_ucb_is_botorchs_and_at_a_known_context_too():
     model = a_model()
     pairs = torch.rand(5, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
     expected = UpperConfidenceBound(model, beta=3.0)(pairs)
     torch.testing.assert_close(gp_ucb(model, 1, beta=3.0)(pairs), expected)
-    at_context = [contextual_gp_ucb(model, x[:, 1:], 1, beta=3.0)(x[:, :1]) for x in pairs]
+    risk = {"risk_measure": Expectation(), "beta": 3.0}
+    at_context = [
+        risk_bound(model, DiscreteEnvironment(x[:, 1:]), 1, **risk)(x[:, :1]) for x in pairs
+    ]
     torch.testing.assert_close(torch.cat(at_context), expected)
 
 

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from botorch_risk import papers
 from botorch_risk.frames import SingleExperiment
 from botorch_risk.papers import LevelSet, Maximize, RelativeLevelSet, truvar_state
+from botorch_risk.papers.truvar.strategy import classes_of
 from botorch_risk.strategies import Classification
 from tests.acquisition.lake import build_model, grid, truth
 
@@ -74,7 +75,7 @@ def test_a_point_without_variance_is_on_its_side() -> None:
     variance = torch.tensor([[0.0, 0.0, -1e-18, 1.0]], dtype=torch.double)
     known = SimpleNamespace(mean=mean, variance=variance, resolution=variance.new_full((1,), 1e-12))
     nothing = torch.zeros(1, 4, dtype=torch.bool)
-    found = Classification.of(LevelSet(LEVEL), (~nothing, nothing, nothing), known)
+    found = classes_of(LevelSet(LEVEL), (~nothing, nothing, nothing), known)
     assert found.probability[0, :3].tolist() == [0.0, 1.0, 1.0]
     assert found.probability[0, 3].item() == pytest.approx(norm.cdf(-0.1))
 

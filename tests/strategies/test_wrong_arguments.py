@@ -1,6 +1,7 @@
 r"""Whatever a strategy cannot use is refused when it is built, before anything is measured."""
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import UnionType
@@ -73,10 +74,19 @@ MADE_BY_STRATEGIES = {
     "strategies.random_decision",
 }
 
+
+def checks_arguments(value: Public) -> bool:
+    r"""Whether a method, or what builds a strategy, of a paper or a wing checks them by type."""
+    if not value.__module__.startswith("botorch_risk."):
+        return False
+    return bool(re.search(r"check_(arguments|fields)\(", inspect.getsource(value)))
+
+
 BUILT = {
     name: value
     for name, value in public_objects().items()
-    if name.startswith("strategies.") and name not in MADE_BY_STRATEGIES
+    if (name.startswith("strategies.") or checks_arguments(value))
+    and name not in MADE_BY_STRATEGIES
     if not inspect.isabstract(value) and not getattr(value, "_is_protocol", False)
     if not (isinstance(value, type) and issubclass(value, Warning))
 }

@@ -1,5 +1,6 @@
 r"""The gain on the domain, tile by tile."""
 
+import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,8 @@ def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool, anticipa
     X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
     small_tiles(monkeypatch)
-    monkeypatch.setattr("botorch_risk.papers.truvar.acquisition._CHUNK_ENTRIES", ChunkSize(cpu=50))
+    acquisition = importlib.import_module("botorch_risk.papers.truvar.acquisition")
+    monkeypatch.setattr(acquisition, "_CHUNK_ENTRIES", ChunkSize(cpu=50))
     torch.testing.assert_close(acqf.evaluate_domain(), values)
     torch.testing.assert_close(acqf.evaluate(X), off_grid)
 
