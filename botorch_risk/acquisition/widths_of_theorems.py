@@ -55,7 +55,7 @@ def heteroscedastic_beta(
     gain = _checked_information("information", information)
     check_probability(delta=delta)
     check_nonnegative(rkhs_norm=rkhs_norm)
-    return ((2 * (gain - math.log(delta))).sqrt() + rkhs_norm).square()  # Eq. (8)
+    return ((2 * (gain - math.log(delta))).sqrt() + rkhs_norm).square()  # Eq. (8), Lemma 1
 
 
 def rkhs_beta(
@@ -131,6 +131,7 @@ def learnt_context_beta(
         + math.log(slope_scale)
         + math.log(side_length)
     )
+    # Lemma 6, and in Theorems 1 and 2, which the appendix repeats as Theorems 3 and 4.
     beta = 2 * (2 * math.log(t) - math.log(2 * math.pi) / 2) + 2 * d_x * max(log_grid, 0.0)
     return max(beta, 0.0)
 
@@ -208,6 +209,7 @@ def information_of_readings(model: Any) -> Tensor:
         # det(S + K) / det(S) = det(I + S^(-1/2) K S^(-1/2)), whose eigenvalues are at least 1.
         scaled = scale.unsqueeze(-1) * covariance * scale.unsqueeze(-2)
         scaled.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        # Eqs. (21) and (24); of the mean and the noise process Eqs. (41) and (43).
         return psd_safe_cholesky(scaled).diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
 
 
@@ -260,6 +262,8 @@ def information_gain(
     check_counts(0, num_observations=num_observations)
     covariance = covariance.detach().clone()
     gains = [torch.zeros_like(covariance[..., 0, 0])]
+    # Eqs. (11), (42) and (44) of [Makarova2021rahbo]_; with equal noise Eq. (16) of
+    # [Bogunovic2016truvar]_ and Eq. (11) of [Ha2023uhe]_.
     for _ in range(num_observations):
         variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
         ratio, index = (variance / noise).max(dim=-1)

@@ -546,6 +546,7 @@ class WorstCase(PickingRiskMeasure):
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         if values.requires_grad:
             return super()._evaluate(values, weights)
+        # Value-at-risk as its level goes to 0, Theorem 2 and Corollary 2.1 of [Nguyen2021vucb]_.
         return self._counted(values, weights).amin(dim=-1)  # `argmin` takes seven times as long
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
