@@ -143,7 +143,8 @@ def drbo_kde(
     density = named.kernel_density(
         context_bounds, n_w, named.with_ball(n_w, density_options), context_categories
     )
-    ball = partial(named.total_variation_schedule, radius_scale=radius_scale)  # Eq. (6)
+    ball = partial(named.total_variation_schedule, radius_scale=radius_scale)
+    # Eq. (6), Algorithm 2
     options = {**AS_IN_PAPERS, **options}
     return risk_search(bounds, seeds, environment=density, risk_measure=ball, beta=beta, **options)
 

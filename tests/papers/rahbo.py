@@ -14,6 +14,7 @@ from tests.papers.rows import (
 
 # The paper numbers its formulas from (1) to (49), appendix included. Theorem 1, its bound and its
 # corollary are stated again in the appendix; the bound is Eq. (17) first and then Eq. (34).
+OF_PROBLEMS = "test_functions/test_heteroscedastic.py"
 OF_BOUNDS = "papers/test_rahbo.py::test_bounds_of_mean_minus_variance"
 OF_INFORMATION = "papers/test_rahbo.py::test_information_of_all_readings_is_a_sum_over_readings"
 OF_PAIRS = "papers/test_rahbo.py::test_the_sample_variance_is_half_the_mean_square_of_differences"
@@ -24,12 +25,12 @@ RAHBO = Paper(
     in_order(
         computed(
             "test_functions.HeteroscedasticTestProblem",
-            "test_functions/test_heteroscedastic.py::test_repeats_have_the_mean_and_variance_of_the_law",
+            f"{OF_PROBLEMS}::test_repeats_have_the_mean_and_variance_of_the_law",
             {1: "a reading is the mean plus noise that depends on x"},
         ),
         computed(
             "test_functions.HeteroscedasticTestProblem.mean_variance",
-            "test_functions/test_heteroscedastic.py::test_mean_and_variance_equal_numpy",
+            f"{OF_PROBLEMS}::test_mean_and_variance_equal_numpy",
             {2: "the objective, mean minus weighted variance"},
         ),
         left_out(METRIC, {3: "cumulative regret"}),

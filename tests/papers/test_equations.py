@@ -65,19 +65,21 @@ def test_what_is_not_computed_has_a_reason(paper: Paper) -> None:
 
 
 @cache
-def resolved(path: str) -> tuple[Any, Any]:
-    r"""What a dotted path names, and its class if it is a method, otherwise itself."""
+def resolved(path: str) -> Any:
+    r"""The function or class of a dotted path; of a method, the class that defines it."""
     names = path.split(".")
     for end in range(len(names), 0, -1):
         try:
-            found = importlib.import_module(".".join(names[:end]))
+            found: Any = importlib.import_module(".".join(names[:end]))
         except ModuleNotFoundError:
             continue
         break
-    owner: Any = found
+    owner = found
     for name in names[end:]:
         owner, found = found, getattr(found, name)
-    return found, owner if inspect.isclass(owner) else found
+    if inspect.isclass(owner):
+        return next(each for each in owner.__mro__ if names[-1] in vars(each))
+    return found
 
 
 def labels_in(source: str, kind: str) -> set[str]:
@@ -110,7 +112,7 @@ def test_labels_are_read_as_they_are_written() -> None:
 @computed
 def test_the_function_says_its_equation(paper: Paper, row: Equation) -> None:
     assert row.function is not None
-    _, owner = resolved(row.function)
+    owner = resolved(row.function)
     file = inspect.getsourcefile(owner)
     assert file is not None
     assert f"[{paper.key}]_" in Path(file).read_text(), f"{file} does not cite the paper"

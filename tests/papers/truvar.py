@@ -5,16 +5,12 @@ from tests.papers.rows import ASSUMED, OF_GAIN, Paper, computed, in_order, left_
 # The paper with its supplement numbers (1) to (61). Eqs. (9) and (10), the sets
 # M_(i), are cited by these numbers, which are not printed beside them.
 TRUNCATED = "acquisition/truncated_variance"
+OF_COST = f"{TRUNCATED}/test_cost_bounds.py"
 OF_DOMAIN = "papers/test_truvar.py::test_moments_of_a_domain_equal_a_refit"
 OF_ALGORITHMS = f"{TRUNCATED}/test_state.py::test_equals_the_printed_algorithms"
-OF_COSTS = f"{TRUNCATED}/test_cost_bounds.py::test_the_bounds_satisfy_the_equations_of_the_theorem"
-OF_COVERING = (
-    f"{TRUNCATED}/test_cost_bounds.py::"
-    "test_the_cost_is_that_of_greedy_sampling_under_unequal_noise_and_costs"
-)
-OF_LEAST_COST = (
-    f"{TRUNCATED}/test_cost_bounds.py::test_greedy_covering_costs_little_more_than_the_cheapest"
-)
+OF_COSTS = f"{OF_COST}::test_the_bounds_satisfy_the_equations_of_the_theorem"
+OF_COVERING = f"{OF_COST}::test_the_cost_is_that_of_greedy_sampling_under_unequal_noise_and_costs"
+OF_LEAST_COST = f"{OF_COST}::test_greedy_covering_costs_little_more_than_the_cheapest"
 OF_REDUCTION = f"{TRUNCATED}/test_gain.py::test_equals_the_printed_equation_by_refitting"
 TIGHTER = "`cost_bounds` computes Eqs. (11) and (13) to (15), which are tighter."
 
@@ -167,7 +163,7 @@ TRUVAR = Paper(
         ),
         computed(
             "acquisition.cost_bounds",
-            f"{TRUNCATED}/test_cost_bounds.py::test_a_run_keeps_the_bounds_and_is_accurate_at_the_total",
+            f"{OF_COST}::test_a_run_keeps_the_bounds_and_is_accurate_at_the_total",
             {"Theorem 3.1": "cost at which the sets are accurate"},
         ),
         computed(

@@ -3,8 +3,10 @@ r"""The numbered equations and results of V-UCB."""
 from tests.papers.rows import WIDTHS, Paper, computed, in_order, left_out
 
 # The paper numbers (1) to (14), appendix included.
-OF_LACING = "acquisition/test_lacing.py::test_lacing_values_equal_enumeration_and_exist"
-OF_STABLE_OPT = "acquisition/test_lacing.py::test_level_to_zero_is_stable_opt"
+LACING = "acquisition/test_lacing.py"
+CERTIFICATE = "acquisition/test_certificate.py"
+OF_LACING = f"{LACING}::test_lacing_values_equal_enumeration_and_exist"
+OF_STABLE_OPT = f"{LACING}::test_level_to_zero_is_stable_opt"
 OF_LIMIT = "papers/test_v_ucb.py::test_value_at_risk_falls_to_the_smallest_value"
 OF_NETWORK = "acquisition/test_lnso.py::test_finds_the_best_quantile"
 OF_POINTWISE = "papers/test_v_ucb.py::test_pointwise_bounds_equal_a_solve"
@@ -51,7 +53,7 @@ V_UCB = Paper(
         ),
         computed(
             "acquisition.select_lacing_value",
-            "acquisition/test_lacing.py::test_continuous_distributions_are_ranked_by_the_loss_of_the_paper",
+            f"{LACING}::test_continuous_distributions_are_ranked_by_the_loss_of_the_paper",
             {8: "loss of a value that does not lace"},
         ),
         left_out("A step of the proof of Eq. (4).", {9: "regret by two values-at-risk"}),
@@ -84,7 +86,7 @@ V_UCB = Paper(
         ),
         computed(
             "acquisition.lacing_mask",
-            "acquisition/test_lacing.py::test_example_1_of_the_paper",
+            f"{LACING}::test_example_1_of_the_paper",
             {"Example 1": "where the values at both bounds do not lace"},
         ),
         left_out(
@@ -98,12 +100,12 @@ V_UCB = Paper(
         ),
         computed(
             "acquisition.bayesian_beta",
-            "acquisition/test_lacing.py::test_lemma_2_the_band_holds_the_value_at_risk",
+            f"{LACING}::test_lemma_2_the_band_holds_the_value_at_risk",
             {"Lemma 2": "the band of the value-at-risk"},
         ),
         computed(
             "acquisition.certified_regret",
-            "acquisition/test_certificate.py::test_the_certificate_bounds_the_regret_of_every_function_within_the_bounds",
+            f"{CERTIFICATE}::test_the_certificate_bounds_the_regret_of_every_function_within_the_bounds",
             {"Lemma 3": "regret by the width at the query"},
         ),
         computed("risk.WorstCase", OF_LIMIT, {"Theorem 2": "the limit is the smallest value"}),
