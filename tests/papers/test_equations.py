@@ -68,15 +68,14 @@ def test_what_is_not_computed_has_a_reason(paper: Paper) -> None:
 def resolved(path: str) -> Any:
     r"""The function or class of a dotted path; of a method, the class that defines it."""
     names = path.split(".")
-    for end in range(len(names), 0, -1):
-        try:
-            found: Any = importlib.import_module(".".join(names[:end]))
-        except ModuleNotFoundError:
-            continue
-        break
+    found: Any = importlib.import_module(names[0])
     owner = found
-    for name in names[end:]:
-        owner, found = found, getattr(found, name)
+    for end, name in enumerate(names[1:], start=2):
+        # A module may have the name of its function, which the folder exports.
+        attribute = getattr(found, name, None)
+        owner = found
+        found = importlib.import_module(".".join(names[:end])) if attribute is None else attribute
+    assert callable(found), path
     if inspect.isclass(owner):
         return next(each for each in owner.__mro__ if names[-1] in vars(each))
     return found
@@ -148,9 +147,12 @@ def compares_values(test: ast.FunctionDef) -> bool:
 
 @computed
 def test_the_vector_compares_values(paper: Paper, row: Equation) -> None:
-    assert row.vector is not None
+    assert row.vector is not None and row.function is not None
     file, name = row.vector.split("::")
     assert (ROOT / file).is_file(), row.vector
+    *_, folder, own = row.function.split(".")
+    named = [own, folder] if folder[0].isupper() else [own]  # a method or its class
+    assert any(re.search(rf"\b{each}\b", (ROOT / file).read_text()) for each in named), row
     test = functions_of(ROOT / file).get(name)
     assert test is not None, f"{row.vector} is not there"
     assert compares_values(test), f"{row.vector} asserts nothing but shapes"

@@ -24,7 +24,7 @@ NOISE = oracles.Process(np.array([0.4, 0.7]), 0.8, 0.1)
 AVERSION, BETA, NOISE_BETA = 0.7, 4.0, 2.25
 
 
-def model_of(X: torch.Tensor, Y: torch.Tensor, link: str, **options: Any) -> MeanVarianceGP:
+def model_of(X: torch.Tensor, Y: torch.Tensor, link: Any, **options: Any) -> MeanVarianceGP:
     r"""A model in the units of its data, with given hyperparameters."""
     model = MeanVarianceGP(
         X,

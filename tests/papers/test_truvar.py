@@ -6,6 +6,7 @@ import torch
 from scipy.stats import norm
 
 from botorch_risk.acquisition import LevelSet, Maximize, bayesian_beta
+from botorch_risk.engine import DomainPosterior
 from tests.acquisition.lake import NOISE, build_posterior, grid, refit, truth
 
 ROWS = [3, 13, 30]
@@ -14,7 +15,7 @@ ROWS = [3, 13, 30]
 @pytest.mark.parametrize("dense", [True, False])
 def test_moments_of_a_domain_equal_a_refit(dense: bool) -> None:
     r"""Eqs. (1), (2), (19) and (20), after samples of different noise, one point twice."""
-    posterior = build_posterior(torch.tensor(ROWS), dense=dense)
+    posterior: DomainPosterior = build_posterior(torch.tensor(ROWS), dense=dense)
     domain, values = grid().numpy(), truth(grid()).numpy()[:, 0]
     rows, noise = [*ROWS, 20, 7, 20], [NOISE] * 3 + [0.05, 0.2, 0.01]
     for row, variance in zip(rows[3:], noise[3:], strict=True):
@@ -61,7 +62,7 @@ def test_accuracy_is_the_least_epsilon_of_the_definition(level: float | None) ->
     for _ in range(200):
         f = rng.random(5).round(2).tolist()
         right = rng.random() < 0.7  # sets that are right, or any
-        kinds = rng.integers(3, size=5)
+        kinds = rng.integers(3, size=5).tolist()
         if right and level is not None:
             kinds = [k if k == 0 else 1 if f[x] > level else 2 for x, k in enumerate(kinds)]
         sets = tuple([bool(kind == each) for kind in kinds] for each in range(3))
