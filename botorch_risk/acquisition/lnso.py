@@ -119,7 +119,6 @@ def maximize_value_at_risk(
             f"Expected as many raw points as starts. Got {num_starts=}, {raw_samples=}."
         )
     check_positive(radius=radius, step_size=step_size, learning_rate=learning_rate)
-    # The minimiser of Eq. (6), from the order of the values.
     target = _Target(function, sampler, bounds.detach(), as_seeds(seeds), ValueAtRisk(risk_level))
     training = _Training(
         target, radius, num_training_steps, num_decisions, num_samples, learning_rate

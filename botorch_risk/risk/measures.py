@@ -453,6 +453,7 @@ class ValueAtRisk(PickingRiskMeasure):
         """
         tolerance = max(1e-12, 16 * eps)
         level = self.risk_level * (1 + (tolerance if self.strict else -tolerance))
+        # The first that is not below is the smallest minimiser of Eq. (6), the pinball loss.
         below = cumulative <= level if self.strict else cumulative < level
         # Points of weight 0 at the upper end have the same cumulative weight as the last atom.
         return below & (cumulative < total * (1 - 1e-12))

@@ -1,5 +1,7 @@
 r"""Equations of TRUVAR against a refit from scratch, tails of the normal distribution and loops."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -30,12 +32,16 @@ def test_moments_of_a_domain_equal_a_refit(dense: bool) -> None:
 
 @pytest.mark.parametrize(("size", "delta"), [(1, 0.1), (36, 0.1), (100, 0.5)])
 def test_all_tails_together_are_within_delta(size: int, delta: float) -> None:
-    r"""Lemma C.1: both normal tails beyond the width, added up over the points and the times."""
-    times = range(1, 20_000)
-    tails = [2 * size * norm.sf(bayesian_beta(t, delta, size) ** 0.5) for t in times]
-    beyond = 6 * delta / np.pi**2 / times[-1]  # the later ones, by the integral of 1 / t^2
-    assert sum(tails) + beyond <= delta
-    assert tails[0] > 0.1 * delta  # it is not much wider than it has to be
+    r"""Lemma C.1: the tails beyond the width, over all points and times, by exp(-beta_t / 2)."""
+    times = range(1, 10_001)
+    betas = [bayesian_beta(t, delta, size) for t in times]
+    bounds = [size * math.exp(-beta / 2) for beta in betas]
+    # P(|N(0, 1)| > width) is below each, and they add up to delta. The rest behaves as 1 / t^2.
+    assert all(
+        2 * size * norm.sf(beta**0.5) < most for beta, most in zip(betas, bounds, strict=True)
+    )
+    rest = bounds[-1] * times[-1] ** 2 / (times[-1] + 0.5)
+    assert sum(bounds) + rest == pytest.approx(delta, rel=1e-9)
 
 
 def within(

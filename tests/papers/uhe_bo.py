@@ -112,7 +112,7 @@ UHE_BO = Paper(
             {"Theorem 6.5": "the width beta_t (the regret is a rate)"},
         ),
         computed(
-            "strategies.uhe_bo",
+            "strategies.RandomOrAcquire",
             "strategies/test_random_or_acquire.py::test_is_algorithm_1",
             {"Algorithm 1": "UHE-BO"},
         ),

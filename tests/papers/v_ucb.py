@@ -38,7 +38,7 @@ V_UCB = Paper(
             },
         ),
         computed(
-            "acquisition.maximize_value_at_risk",
+            "risk.ValueAtRisk",
             "papers/test_v_ucb.py::test_value_at_risk_minimises_the_pinball_loss",
             {6: "value-at-risk minimises the pinball loss"},
         ),
