@@ -35,7 +35,7 @@ class Paper(NamedTuple):
         key: The citation key.
         rows: Equations by number, then definitions, assumptions, lemmas and so on.
         num_equations: The largest number of an equation.
-        unprinted: Numbers up to there that are not beside any formula.
+        unprinted: Numbers up to there that no formula of the text has.
         results: How many of each kind the text numbers, appendix included; a result that the
             appendix states again under its number counts once, under another number twice.
     """
@@ -81,7 +81,7 @@ def left_out(reason: str, says: Mapping[int | str, str]) -> list[Equation]:
     return [Equation(label(number), words, reason=reason) for number, words in says.items()]
 
 
-def _place(row: Equation) -> tuple[int, list[tuple[int, str]]]:
+def _position(row: Equation) -> tuple[int, list[tuple[int, str]]]:
     r"""Equations first, then the kinds in their order, each by number; appendices come last."""
     kind, number = row.number.split(" ", 1)
     order = 0 if kind == "Eq." else 1 + KINDS.index(kind)
@@ -90,4 +90,4 @@ def _place(row: Equation) -> tuple[int, list[tuple[int, str]]]:
 
 
 def in_order(*groups: list[Equation]) -> tuple[Equation, ...]:
-    return tuple(sorted((row for rows in groups for row in rows), key=_place))
+    return tuple(sorted((row for rows in groups for row in rows), key=_position))

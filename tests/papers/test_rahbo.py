@@ -163,7 +163,7 @@ def test_the_report_has_the_largest_lower_bound_of_its_round() -> None:
         bounds_by_hand(X[:t].numpy(), Y[:t].numpy(), X[t : t + 1].numpy(), "log")[0][0]
         for t in range(4, 12)
     ]
-    asked = X[4:]
+    queried = X[4:]
     own = [
         RiskAverseLowerConfidenceBound(
             model_of(X[:t], Y[:t], "log"), beta=BETA, noise_beta=NOISE_BETA, risk_aversion=AVERSION
@@ -177,8 +177,8 @@ def test_the_report_has_the_largest_lower_bound_of_its_round() -> None:
         model_of(X, Y, "log"), beta=BETA, noise_beta=NOISE_BETA, risk_aversion=AVERSION
     )
     bounds = torch.tensor(own, dtype=torch.double)
-    found = recommend(final, asked, "recorded_lower_confidence_bound", recorded=bounds)
+    found = recommend(final, queried, "recorded_lower_confidence_bound", recorded=bounds)
     best = max(range(len(recorded)), key=recorded.__getitem__)
-    assert torch.equal(found.point, asked[best])
+    assert torch.equal(found.point, queried[best])
     assert found.value.item() == pytest.approx(recorded[best])
-    assert abs(final.evaluate(asked)[best].item() - recorded[best]) > 0.01  # another bound
+    assert abs(final.evaluate(queried)[best].item() - recorded[best]) > 0.01  # another bound

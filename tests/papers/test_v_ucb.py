@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from gpytorch.kernels import RBFKernel
 from botorch_risk.acquisition import RiskUpperConfidenceBound, certified_regret, select_lacing_value
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ValueAtRisk, WorstCase
+from botorch_risk.strategies import v_ucb
 from tests import oracles
 
 LEVEL, BETA = 0.3, 2.25
@@ -77,6 +79,47 @@ def test_the_band_of_the_value_at_risk_bounds_the_regret() -> None:
     assert (acqf.upper(at) - acqf.lower(at)).item() == pytest.approx(band, rel=1e-8)
     query = select_lacing_value(acqf, at, seeds=0)
     assert certified_regret(acqf, query).item() >= band - 1e-12
+
+
+def test_one_round_by_hand() -> None:
+    r"""Algorithm 1, lines 3 and 4: x by a grid, the most probable lacing value by enumeration."""
+    strategy = v_ucb(
+        torch.tensor([[0.0], [1.0]], dtype=torch.double),
+        [0, 1, 2],
+        environment=DiscreteEnvironment(W, WEIGHTS),
+        risk_level=LEVEL,
+        num_initial=5,
+        num_restarts=8,
+        raw_samples=128,
+    )
+    for _ in range(2):
+        pairs = strategy.ask()
+        strategy.tell(pairs, (5 * pairs).sin().sum(dim=-1, keepdim=True))
+    pairs = strategy.ask()
+    belief: Any = strategy.belief
+    width = math.sqrt(2 * math.log(2**2 * math.pi**2 / 0.6))  # the second round
+    weights = WEIGHTS.numpy()
+
+    def bounds_at(x: float, r: int) -> tuple[np.ndarray, np.ndarray]:
+        at = torch.cat([torch.full_like(W, x), W], dim=-1).expand(3, -1, -1)
+        posterior = belief.model.posterior(at)
+        mean = posterior.mean[r, :, 0].detach().numpy()
+        deviation = posterior.variance[r, :, 0].sqrt().detach().numpy()
+        return mean - width * deviation, mean + width * deviation
+
+    for r in range(3):
+        x, w = pairs[r, 0].tolist()
+        best = max(
+            oracles.value_at_risk(bounds_at(each, r)[1], weights, LEVEL)
+            for each in np.linspace(0, 1, 201)
+        )
+        lower, upper = bounds_at(x, r)
+        low, high = (oracles.value_at_risk(each, weights, LEVEL) for each in (lower, upper))
+        assert high >= best - 1e-5
+        lacing = [j for j in range(7) if lower[j] <= low + 1e-9 and upper[j] >= high - 1e-9]
+        chosen = W[:, 0].tolist().index(w)
+        assert chosen in lacing
+        assert weights[chosen] == max(weights[j] for j in lacing)
 
 
 def pinball(v: int, values: list[int], shares: list[int], level: Fraction) -> Fraction:

@@ -2,8 +2,8 @@ r"""The numbered equations and results of TRUVAR."""
 
 from tests.papers.rows import ASSUMED, OF_GAIN, Paper, computed, in_order, left_out
 
-# The paper with its supplement numbers (1) to (61). Eqs. (9) and (10), the sets
-# M_(i), are cited by these numbers, which are not printed beside them.
+# The paper with its supplement numbers (1) to (61). The sets M_(i) show no number, but the text
+# cites them as (9) and (10).
 TRUNCATED = "acquisition/truncated_variance"
 OF_COST = f"{TRUNCATED}/test_cost_bounds.py"
 OF_DOMAIN = "papers/test_truvar.py::test_moments_of_a_domain_equal_a_refit"

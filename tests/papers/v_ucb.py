@@ -116,7 +116,7 @@ V_UCB = Paper(
         ),
         computed(
             "strategies.v_ucb",
-            "strategies/test_v_ucb.py::test_x_maximises_the_bound",
+            "papers/test_v_ucb.py::test_one_round_by_hand",
             {"Algorithm 1": "V-UCB"},
         ),
     ),
