@@ -1,6 +1,6 @@
 r"""The numbered equations and results of TRUVAR."""
 
-from tests.papers.rows import ASSUMED, OF_GAIN, Paper, computed, in_order, left_out
+from tests.papers.equations.rows import ASSUMED, OF_GAIN, Paper, computed, in_order, left_out
 
 # The paper with its supplement numbers (1) to (61). The sets M_(i) show no number, but the text
 # cites them as (9) and (10).

@@ -1,6 +1,6 @@
 r"""The numbered equations and results of V-UCB."""
 
-from tests.papers.rows import WIDTHS, Paper, computed, in_order, left_out
+from tests.papers.equations.rows import WIDTHS, Paper, computed, in_order, left_out
 
 # The paper numbers (1) to (14), appendix included.
 LACING = "acquisition/test_lacing.py"

@@ -1,6 +1,6 @@
 r"""The numbered equations and results of UHE-BO."""
 
-from tests.papers.rows import (
+from tests.papers.equations.rows import (
     ASSUMED,
     DEFINES,
     OF_GAIN,

@@ -1,6 +1,6 @@
 r"""The numbered equations and results of RAHBO."""
 
-from tests.papers.rows import (
+from tests.papers.equations.rows import (
     ASSUMED,
     DEFINES,
     METRIC,
