@@ -217,8 +217,9 @@ def select_lacing_value(
         if isinstance(measure, ValueAtRisk):
             mask = lacing_mask(lower, upper, weights, measure.risk_level, measure.strict)
         else:
-            mask = covering_mask(measure, lower, upper, weights)
+            mask = covering_mask(measure, lower, upper, weights)  # Corollary 2.2
         if rule == "probability":
+            # Within the mask Eq. (8) is 0, and the density decides.
             score = acqf.environment.log_probability(weights).expand_as(lower)
         else:
             score = torch.zeros_like(lower) if rule == "uniform" else (upper - lower).log()
@@ -269,6 +270,7 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
     queries = as_points(as_tensor("queries", queries), acqf.model)
     with torch.no_grad():
         _, variance = Belief(acqf.model, acqf.posterior_transform)(queries)
+        # At least the width of the risk's own bounds, Eq. (4).
         return 2 * per_point(acqf.beta, queries).sqrt() * variance.sqrt()
 
 

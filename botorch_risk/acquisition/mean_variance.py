@@ -89,11 +89,11 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
 
     def upper(self, X: Tensor) -> Tensor:
         r"""Optimistic value `ucb_f(x) - risk_aversion * lcb_var(x)` (Sec. 3.3)."""
-        return self._bound(X, optimistic=True)
+        return self._bound(X, optimistic=True)  # Eqs. (19) and (37)
 
     def lower(self, X: Tensor) -> Tensor:
         r"""Pessimistic value `lcb_f(x) - risk_aversion * ucb_var(x)` (Corollary 1.1)."""
-        return self._bound(X, optimistic=False)
+        return self._bound(X, optimistic=False)  # Eqs. (18) and (38)
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Posterior mean of f minus `risk_aversion` times the predicted noise variance."""

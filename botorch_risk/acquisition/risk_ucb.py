@@ -183,6 +183,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         X = as_points(X, self.model)
         mean, variance, weights = self._conditioned(X)
         width = self._width(X).unsqueeze(-1) * variance.sqrt()
+        # Eqs. (2) and (3) of [Nguyen2021vucb]_.
         return PointwiseBounds(mean - width, mean + width, weights)
 
     def _bound(self, X: Tensor, side: int) -> Tensor:

@@ -48,6 +48,7 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
     """
     check_probability(delta=delta)
     check_counts(t=t, num_points=num_points)
+    # Lemma C.1 of [Bogunovic2016truvar]_.
     return 2 * math.log(num_points * t**2 * math.pi**2 / (6 * delta))
 
 

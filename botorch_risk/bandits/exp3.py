@@ -155,6 +155,7 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
     if not max_reward > 0:
         raise ValueError(f"Expected `max_reward` > 0. Got {max_reward=}.")
     check_counts(num_arms=num_arms)
+    # With this gamma Eq. (12) of [Ha2023uhe]_ holds.
     return min(1.0, math.sqrt(num_arms * math.log(num_arms) / ((math.e - 1) * max_reward)))
 
 

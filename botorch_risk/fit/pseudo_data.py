@@ -159,7 +159,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             prior = self.model.forward(self.pseudo_inputs)
             inputs = self.model.transform_inputs(self.pseudo_inputs)
         log_density, number = self._log_density(self._with_noise(prior, inputs, **kwargs))
-        return self._add_other_terms(log_density, (inputs,)) / number  # Eq. (2)
+        return self._add_other_terms(log_density, (inputs,)) / number  # Eqs. (2), (9) and (10)
 
     def _with_noise(self, prior: MultivariateNormal, inputs: Tensor, **kwargs: Any) -> Any:
         if self.pseudo_noise is None:
@@ -234,6 +234,7 @@ def fit_pseudo_data(
 
     is_fixed = isinstance(model.likelihood, FixedNoiseGaussianLikelihood)
     noise = drawn.of_neighbours(model.likelihood.noise_covar.noise) if is_fixed else None
+    # The model keeps its own data for predictions, Eq. (3).
     return fit_to_data(
         model,
         drawn.X,

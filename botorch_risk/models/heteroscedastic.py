@@ -363,7 +363,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         if observation_noise is True:
             noise = self.predicted_noise(X)
             observation_noise = fixed_noise.transform_variance(self.mean_model, noise)
-        with predicting_with(self.mean_model):
+        with predicting_with(self.mean_model):  # Eqs. (5) and (6)
             return self.mean_model.posterior(
                 X, observation_noise=observation_noise, posterior_transform=posterior_transform
             )
@@ -373,7 +373,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
         Gaussian with the identity link, log-normal with the log link.
         """
-        return self.noise.posterior(checked_points(X, self))
+        return self.noise.posterior(checked_points(X, self))  # Eqs. (13), (32) and (33)
 
     def predicted_noise(self, X: Tensor) -> Tensor:
         r"""The posterior mean of the noise variance of one repeat, `batch_shape x q x 1`.
@@ -395,7 +395,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         """
         mean, variance = self.mean_marginals(X)
         width = variance.sqrt() * root_of_beta(beta, mean, self.batch_shape)
-        return mean - width, mean + width
+        return mean - width, mean + width  # Eqs. (7), (35) and (36)
 
     def noise_confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of the noise variance of one repeat (Eqs. 14, 15).

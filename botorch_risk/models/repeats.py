@@ -110,7 +110,7 @@ class RepeatedOutcomes:
 
         expect(~(infinite.any() | missing.any()), refuse)
         if Yvar is None:
-            means, variances = _sample_statistics(Y, counts)
+            means, variances = _sample_statistics(Y, counts)  # Eqs. (12) and (29) to (31)
         else:
             means, variances = _weighted_statistics(Y, as_table("Yvar", Yvar), counts)
         if allow_missing:

@@ -170,6 +170,7 @@ def drbo_kde(
         torch.Size([2, 4, 1])
     """
     check_arguments(drbo_kde, locals())
+    # Eq. (6), Algorithm 2
     density = kernel_density(
         context_bounds, n_w, with_ball(n_w, density_options), context_categories
     )
@@ -331,6 +332,7 @@ def learnt_context_beta(
         + math.log(slope_scale)
         + math.log(side_length)
     )
+    # Lemma 6, and in Theorems 1 and 2, which the appendix repeats as Theorems 3 and 4.
     beta = 2 * (2 * math.log(t) - math.log(2 * math.pi) / 2) + 2 * d_x * max(log_grid, 0.0)
     return max(beta, 0.0)
 

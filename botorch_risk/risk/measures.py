@@ -453,6 +453,7 @@ class ValueAtRisk(PickingRiskMeasure):
         """
         tolerance = max(1e-12, 16 * eps)
         level = self.risk_level * (1 + (tolerance if self.strict else -tolerance))
+        # The first that is not below is the smallest minimiser of Eq. (6), the pinball loss.
         below = cumulative <= level if self.strict else cumulative < level
         # Points of weight 0 at the upper end have the same cumulative weight as the last atom.
         return below & (cumulative < total * (1 - 1e-12))
@@ -546,6 +547,7 @@ class WorstCase(PickingRiskMeasure):
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         if values.requires_grad:
             return super()._evaluate(values, weights)
+        # Value-at-risk as its level goes to 0, Theorem 2 and Corollary 2.1 of [Nguyen2021vucb]_.
         return self._counted(values, weights).amin(dim=-1)  # `argmin` takes seven times as long
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ def total_variation_worst_case(
         tensor(1.2500)
     """
     values = as_floating(values)
+    # Eq. (14); its dual is Eq. (17), by Propositions 2 and 4.
     worst = total_variation_worst_distribution(values.detach(), weights, radius, half_convention)
     return (worst * values).sum(dim=-1)
 

@@ -293,7 +293,7 @@ class EnvironmentalHartmann(ExpectationTestProblem):
         return Mixture([_normal(*each) for each in normals] + [Cauchy(c, 0.02) for c in centers])
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        return -self._hartmann._evaluate_true(X)
+        return -self._hartmann._evaluate_true(X)  # Eq. (28)
 
 
 COST, PRICE, SALVAGE = 5.0, 9.0, 1.0

@@ -133,6 +133,7 @@ class DomainPosterior:
     @property
     def variance(self) -> Tensor:
         r"""Posterior variances, `batch_shape x |D|`."""
+        # Eqs. (2) and (19)
         return self._current().points.variance.reshape(*self.batch_shape, -1)
 
     @property

@@ -54,7 +54,7 @@ def heteroscedastic_beta(
     gain = checked_information("information", information)
     check_probability(delta=delta)
     check_nonnegative(rkhs_norm=rkhs_norm)
-    return ((2 * (gain - math.log(delta))).sqrt() + rkhs_norm).square()  # Eq. (8)
+    return ((2 * (gain - math.log(delta))).sqrt() + rkhs_norm).square()  # Eq. (8), Lemma 1
 
 
 def information_of_readings(model: Any) -> Tensor:
@@ -83,6 +83,7 @@ def information_of_readings(model: Any) -> Tensor:
     with torch.no_grad():
         covariance = model.covar_module(model.train_inputs[0]).to_dense()
         scale = model.likelihood.noise.expand(covariance.shape[:-1]).rsqrt()
+        # Eqs. (21) and (24); of the mean and the noise process Eqs. (41) and (43).
         # det(S + K) / det(S) = det(I + S^(-1/2) K S^(-1/2)), whose eigenvalues are at least 1.
         scaled = scale.unsqueeze(-1) * covariance * scale.unsqueeze(-2)
         scaled.diagonal(dim1=-2, dim2=-1).add_(1.0)
@@ -136,6 +137,8 @@ def information_gain(
         ) from error
     check_positive(noise_variance=noise.min().item())
     check_counts(0, num_observations=num_observations)
+    # Eqs. (11), (42) and (44) of [Makarova2021rahbo]_; with equal noise Eq. (16) of
+    # [Bogunovic2016truvar]_ and Eq. (11) of [Ha2023uhe]_.
     covariance = covariance.detach().clone()
     gains = [torch.zeros_like(covariance[..., 0, 0])]
     for _ in range(num_observations):

@@ -60,6 +60,7 @@ def covering_cost(
     check_positive(deviation=deviation)
     check_counts(max_samples=max_samples)
     target, total = deviation**2, 0.0
+    # Greedy covering, Eqs. (21) to (24); with unit costs Eq. (33).
     for _ in range(max_samples + 1):
         excess = (covariance.diagonal() - target).where(within, 0.0).clamp_min(0.0)  # |D|
         if excess.max() <= _ROUNDING * target:
@@ -157,6 +158,7 @@ def cost_bounds(
     costs: list[float] = []
     widths: list[float] = []
     before = math.inf  # eta_(i-1)
+    # With unit costs these are Eqs. (34) to (36).
     while 4 * (1 + slack) * before > epsilon:  # Eq. (15)
         paid, spent = float(most), sum(costs)
         while True:

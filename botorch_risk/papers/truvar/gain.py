@@ -67,7 +67,7 @@ def gain(covariance: Tensor, inverse: Tensor, targets: DomainPosterior.Targets) 
     Returns:
         `B x m` gains, the numerator of Eq. (3).
     """
-    reduction = covariance.square() * inverse.unsqueeze(-1)  # Eq. (18)
+    reduction = covariance.square() * inverse.unsqueeze(-1)  # Eq. (18) of [Bogunovic2016truvar]_
     if targets.cap is not None:
         reduction = torch.minimum(reduction, targets.cap.unsqueeze(-2))
     return targets.weighted_sum(reduction)
