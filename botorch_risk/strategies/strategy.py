@@ -433,6 +433,9 @@ class Strategy:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the `state_dict()` of a strategy with the same arguments.
 
+        Warns:
+            UserInputWarning: If an argument is a function of another name, perhaps a renamed one.
+
         Raises:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
                 `tell` would refuse; then nothing is changed.

@@ -216,9 +216,7 @@ def test_a_search_resumes_from_json() -> None:
     assert resumed.running == found.running
     assert resumed.ranking() == found.ranking()
     assert resumed.ask(4) == found.ask(4)
-    with pytest.raises(
-        ValueError, match=r"Expected seed=3, as the state was built with. Got seed=4"
-    ):
+    with pytest.raises(ValueError, match=r"Expected seed=3, as .* with. Got seed=4"):
         other.load_state_dict(state)
     assert other.num_outcomes == 0
     with pytest.raises(ValueError, match=r"what `state_dict\(\)` gives"):
