@@ -61,11 +61,6 @@ def describe(value: Any) -> Any:
 def check_alike(stored: Any, present: Any, path: tuple[str, ...] = ("arguments",)) -> None:
     r"""Compare two descriptions, field by field, up to the rounding of another processor.
 
-    Args:
-        stored: What a state was built with.
-        present: What loads it was built with.
-        path: The names of the fields from the outermost one to these two.
-
     Warns:
         UserInputWarning: If a function has another name, perhaps because it was renamed.
 
@@ -84,8 +79,7 @@ def check_alike(stored: Any, present: Any, path: tuple[str, ...] = ("arguments",
     are_numbers = isinstance(stored, float) and isinstance(present, float)
     if stored == present or (are_numbers and math.isclose(stored, present, rel_tol=1e-6)):
         return
-    _, *outer, name = "", *path
-    place = f" in {'.'.join(outer[1:])}" if outer[1:] else ""
+    name, place = path[-1], f" in {'.'.join(path[1:-1])}" if path[2:] else ""
     message = (
         f"Expected {name}={_shown(stored)}, as the state was built with. "
         f"Got {name}={_shown(present)}{place}."

@@ -1,8 +1,4 @@
-r"""The state of an experiment as JSON: data, a format, what it was built with, and a digest.
-
-What it was built with is compared on loading, and a digest shows damage. A state of another format
-is refused: nothing that was not released is translated.
-"""
+r"""A state as JSON: data, a format, what the experiment was built with, and a digest."""
 
 import hashlib
 import json
