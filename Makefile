@@ -8,7 +8,7 @@ BENCH_TESTS := bench/tests bench/botorch_risk_bench
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: demo test test-bench two-trees test-all canary lint types lock bench tutorials docs docs-serve release-check clean
+.PHONY: demo test test-bench two-trees test-all canary lint size types lock bench tutorials docs docs-serve release-check clean
 
 # Each environment has the versions of constraints.txt, which `make lock` writes with requirements-test.txt.
 TEST := ".[dev]" "./bench[dask,simulations,slurm]"
@@ -67,9 +67,12 @@ canary:  ## the tests with the newest versions of all dependencies, in an enviro
 	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
 	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" tests botorch_risk $(BENCH_TESTS) $(ARGS)
 
-lint: $(VENV)/.lint  ## ruff alone: it installs nothing else
+lint: $(VENV)/.lint size  ## ruff alone: it installs nothing else
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+size: | $(BIN)/python  ## the lines of each room next to its budget; ARGS=--write after rooms have moved
+	$(BIN)/python -m tests.sizes $(ARGS)
 
 types: $(VENV)/.dev  ## mypy, which reads the types of torch
 	$(BIN)/mypy

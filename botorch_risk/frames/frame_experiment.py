@@ -397,11 +397,12 @@ class FrameExperiment:
                     "Expected an experiment that was told everything in DataFrames. Got a "
                     "`strategy` that was told by itself: keep its own state."
                 )
-        inner = opened(self._single.state_dict())
+        inner = self._single.state_dict()
+        del inner["digest"], inner["history"]["X"], inner["history"]["Y"]  # the rows have both
         missing = self.data.isna()
         return sealed(
             {
-                "columns": self._described(),
+                "arguments": self._arguments(),
                 "rows": {
                     name: [
                         None if no else each for each, no in zip(values, missing[name], strict=True)
@@ -409,14 +410,7 @@ class FrameExperiment:
                     for name, values in self._rows.items()
                 },
                 "joined": list(self._joined),
-                "experiment": {
-                    **inner,
-                    "history": {
-                        name: part
-                        for name, part in inner["history"].items()
-                        if name not in ("X", "Y")
-                    },
-                },
+                "experiment": inner,
             }
         )
 
@@ -427,14 +421,7 @@ class FrameExperiment:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
                 `tell` would refuse; then nothing is changed.
         """
-        names = "columns", "rows", "joined", "experiment"
-        content = opened(state, *names)
-        columns, rows, joined, inner = (content[name] for name in names)
-        if columns != self._described():
-            raise ValueError(
-                "Expected the state of an experiment with the columns "
-                f"{self._described()}. Got {columns}."
-            )
+        rows, joined, inner = opened(state, self._arguments(), "rows", "joined", "experiment")
         self._check_rows(rows, joined)
         try:
             X, Y = self._history_of(rows, joined)
@@ -501,10 +488,13 @@ class FrameExperiment:
         points, readings = pooled(X[is_point], y[is_point], row[is_point])
         return points.unsqueeze(0), readings.unsqueeze(0)
 
-    def _described(self) -> list[Any]:
-        signs = self._layout.signs.items()
-        directions = [f"{name!r} to be {'small' if sign < 0 else 'large'}" for name, sign in signs]
-        return [*map(describe, self._layout.columns), *directions]
+    def _arguments(self) -> dict[str, Any]:
+        layout = self._layout
+        return {
+            "names": layout.names,
+            "columns": {each.name: describe(each) for each in layout.columns},
+            "minimized": [name for name, sign in layout.signs.items() if sign < 0],
+        }
 
     def _view(self) -> View:
         r"""What the method sees.

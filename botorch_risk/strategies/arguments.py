@@ -5,18 +5,17 @@ import dataclasses
 import functools
 import hashlib
 import math
-import re
 import reprlib
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from botorch.exceptions.warnings import UserInputWarning
 from torch import Tensor
 from torch.nn import Module
 
-# The modules in the name of a part of this project, up to its class, function or outer function.
-_MODULES = re.compile(r"^botorch_risk(?:_bench)?\.(?:[a-z]\w*\.)*(?=\w+(?:$|\.<locals>)|_*[A-Z])")
 _LISTED = 64  # tensors with more entries are described by a digest
 _DTYPES = {
     name: getattr(torch, name)
@@ -24,25 +23,12 @@ _DTYPES = {
 }
 
 
-def public_name(part: type | Callable[..., Any]) -> str:
-    r"""Name a class or a function for a file that outlives this version.
-
-    A part of this project is stored under its own name without the module, so that files stay
-    readable after a module has moved. Other parts are stored under their full name.
-
-    Example:
-        >>> from botorch_risk.risk import ValueAtRisk
-        >>> public_name(ValueAtRisk), public_name(Module)
-        ('botorch_risk.ValueAtRisk', 'torch.nn.modules.module.Module')
-    """
-    return _MODULES.sub("botorch_risk.", f"{part.__module__}.{part.__qualname__}")
-
-
 def describe(value: Any) -> Any:
     r"""An argument in terms of JSON.
 
-    A record or an object is its class and its parts, a function its qualified name, a large tensor
-    the digest of its values.
+    A record or an object is the name of its class and its parts, a function its name and the
+    arguments that are bound to it, a large tensor the digest of its values. Nothing depends on the
+    module that something is imported from.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -57,10 +43,10 @@ def describe(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [describe(part) for part in value]
     if isinstance(value, functools.partial):
-        named = dict(value.keywords)
-        return {"function": describe(value.func), "args": describe(value.args), **describe(named)}
-    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        return public_name(value)
+        bound = {"args": describe(value.args), **describe(value.keywords)}
+        return {**describe(value.func), **bound}
+    if callable(value) and hasattr(value, "__name__"):  # a class, too
+        return {"function": value.__name__}
     if isinstance(value, Module):
         public = {name: part for name, part in vars(value).items() if not name.startswith("_")}
         parts = {**public, **dict(value.named_parameters()), **dict(value.named_buffers())}
@@ -69,31 +55,48 @@ def describe(value: Any) -> Any:
         parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
     else:
         parts = {name: part for name, part in vars(value).items() if not name.startswith("_")}
-    return {"class": public_name(type(value)), **describe(parts)}
+    return {"class": type(value).__name__, **describe(parts)}
 
 
-def difference(expected: Any, found: Any, name: str = "arguments") -> str | None:
-    r"""The first difference of two descriptions, in words; None if they are equal."""
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        for key in dict.fromkeys([*expected, *found]):
-            first = difference(expected.get(key), found.get(key), str(key))
-            if first is not None:
-                return first
-        return None
-    if _is_equal(expected, found):
-        return None
-    return f"Expected {name}={expected!r}. Got {name}={found!r}."
+def check_alike(stored: Any, present: Any, path: tuple[str, ...] = ("arguments",)) -> None:
+    r"""Compare two descriptions, field by field, up to the rounding of another processor.
+
+    Warns:
+        UserInputWarning: If a function has another name, perhaps because it was renamed.
+
+    Raises:
+        ValueError: If anything else differs.
+    """
+    are_records = isinstance(stored, Mapping) and isinstance(present, Mapping)
+    if are_records and _kind(stored) == _kind(present):
+        for name in dict.fromkeys([*stored, *present]):
+            check_alike(stored.get(name), present.get(name), (*path, str(name)))
+        return
+    if isinstance(stored, list) and isinstance(present, list) and len(stored) == len(present):
+        for index, pair in enumerate(zip(stored, present, strict=True)):
+            check_alike(*pair, (*path[:-1], f"{path[-1]}[{index}]"))
+        return
+    are_numbers = isinstance(stored, float) and isinstance(present, float)
+    if stored == present or (are_numbers and math.isclose(stored, present, rel_tol=1e-6)):
+        return
+    name, place = path[-1], f" in {'.'.join(path[1:-1])}" if path[2:] else ""
+    message = (
+        f"Expected {name}={_shown(stored)}, as the state was built with. "
+        f"Got {name}={_shown(present)}{place}."
+    )
+    if name != "function":
+        raise ValueError(message)
+    warnings.warn(message, UserInputWarning, stacklevel=2)
 
 
-def _is_equal(expected: Any, found: Any) -> bool:
-    r"""Whether two values are equal up to the rounding of another processor."""
-    if isinstance(expected, list) and isinstance(found, list):
-        return len(expected) == len(found) and all(map(_is_equal, expected, found))
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        return difference(expected, found) is None
-    if isinstance(expected, float) and isinstance(found, float):
-        return math.isclose(expected, found, rel_tol=1e-6) or expected == found
-    return bool(expected == found)
+def _kind(described: Mapping[str, Any]) -> tuple[Any, bool]:
+    return described.get("class"), "function" in described
+
+
+def _shown(described: Any) -> str:
+    if isinstance(described, Mapping) and any(_kind(described)):
+        return str(described.get("class") or described["function"])
+    return repr(described) if isinstance(described, str) else reprlib.repr(described)
 
 
 def to_json(value: Tensor) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-r"""The state of an experiment as JSON, with a digest that shows damage."""
+r"""A state as JSON: data, a format, what the experiment was built with, and a digest."""
 
 import hashlib
 import json
@@ -8,17 +8,21 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.strategies.arguments import from_json
+from botorch_risk.strategies.arguments import check_alike, from_json
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     r"""The content with the number of the format and a digest of everything.
 
     Example:
-        >>> state = sealed({"pending": [3, 1]})
-        >>> opened({**state, "pending": [3, 7]}, "pending")
+        >>> state = sealed({"arguments": {"beta": 4.0}, "pending": [3, 1]})
+        >>> opened(state, {"beta": 9.0}, "pending")
+        Traceback (most recent call last):
+            ...
+        ValueError: Expected beta=4.0, as the state was built with. Got beta=9.0.
+        >>> opened({**state, "pending": [3, 7]}, {"beta": 4.0}, "pending")
         Traceback (most recent call last):
             ...
         ValueError: Expected a state that fits its digest. Got one that was damaged or edited.
@@ -28,28 +32,30 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**whole, "digest": _digest(whole)}
 
 
-def opened(state: Any, *names: str) -> dict[str, Any]:
-    r"""The content of a sealed state.
+def opened(state: Any, arguments: Mapping[str, Any], *names: str) -> list[Any]:
+    r"""Some parts of a sealed state, in their order.
 
     Args:
         state: What `sealed` returned, perhaps after a round trip through JSON.
-        names: The parts that it must have.
+        arguments: What loads it was built with.
+        names: The parts.
 
     Raises:
-        ValueError: If it is not a state, a part is missing, or the digest does not fit.
+        ValueError: If it is not a state, has another format or other arguments, a part is missing,
+            or the digest does not fit.
     """
     if not isinstance(state, Mapping):
         raise ValueError(f"Expected what `state_dict()` gives. Got {reprlib.repr(state)}.")
-    if missing := [name for name in (*names, "format", "digest") if name not in state]:
-        raise ValueError(f"Expected what `state_dict()` gives. Got no {missing[0]!r}.")
-    if state["format"] != _FORMAT:
+    if state.get("format", _FORMAT) != _FORMAT:
         raise ValueError(f"Expected a state of format {_FORMAT}. Got {state['format']!r}.")
-    content = {name: part for name, part in state.items() if name != "digest"}
-    if state["digest"] != _digest(content):
+    if missing := [name for name in ("arguments", *names, "format", "digest") if name not in state]:
+        raise ValueError(f"Expected what `state_dict()` gives. Got no {missing[0]!r}.")
+    if state["digest"] != sealed(state)["digest"]:
         raise ValueError(
             "Expected a state that fits its digest. Got one that was damaged or edited."
         )
-    return content
+    check_alike(state["arguments"], arguments)
+    return [state[name] for name in names]
 
 
 def tensors_of(described: Any, names: Iterable[str]) -> dict[str, Tensor]:

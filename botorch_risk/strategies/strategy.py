@@ -17,7 +17,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds
 from botorch_risk.steady import one_look, sent
-from botorch_risk.strategies.arguments import describe, difference, to_json
+from botorch_risk.strategies.arguments import describe, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import (
@@ -422,18 +422,19 @@ class Strategy:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the `state_dict()` of a strategy with the same arguments.
 
+        Warns:
+            UserInputWarning: If an argument is a function of another name, perhaps a renamed one.
+
         Raises:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
                 `tell` would refuse; then nothing is changed.
         """
-        content = opened(state, "arguments", "num_initial", "rounds", "history", "state")
-        found = difference(self._arguments(), content["arguments"])
-        if found is not None:
-            raise ValueError(f"Expected the state of a strategy that was built alike. {found}")
-        tensors = tensors_of(content["history"], (*_TENSORS, "asked"))
+        names = "num_initial", "rounds", "history", "state"
+        num_initial, rounds, told, learnt = opened(state, self._arguments(), *names)
+        tensors = tensors_of(told, (*_TENSORS, "asked"))
         asked = tensors.pop("asked").to(self._design)
-        history = replace(self._history, num_initial=_count(content["num_initial"]))
-        history = history.restored(content["rounds"], **tensors)
+        history = replace(self._history, num_initial=_count(num_initial))
+        history = history.restored(rounds, **tensors)
         if history.num_rows:
             self._check_rows(history)
         if asked.dim() != 3 or asked.shape[::2] != self._design.shape[::2]:
@@ -442,7 +443,7 @@ class Strategy:
                 f"Got {tuple(asked.shape)}."
             )
         start = self.method.start(self.space, len(self.seeds))
-        self._commit(history, state_like(content["state"], start, len(self.seeds)))
+        self._commit(history, state_like(learnt, start, len(self.seeds)))
         self._proposal = asked if asked.shape[1] else None
 
     def _check_rows(self, history: History) -> None:

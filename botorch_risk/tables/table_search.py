@@ -18,7 +18,7 @@ from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.far_readings import FAR, far_positions
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.arguments import describe, difference
+from botorch_risk.strategies.arguments import describe
 from botorch_risk.strategies.states import opened, sealed
 from botorch_risk.tables import (
     Factors,
@@ -339,13 +339,9 @@ class TableSearch:
             ValueError: If it is not a state, was damaged, has other arguments, or has pairs that
                 are not in the table; then nothing is changed.
         """
-        content = opened(state, "arguments", "outcomes", "running")
-        found = difference(self._arguments(), content["arguments"])
-        if found is not None:
-            raise ValueError(f"Expected the state of a search that was built alike. {found}")
-        running, told = content["running"], content["outcomes"]
+        told, running = opened(state, self._arguments(), "outcomes", "running")
         if not isinstance(running, list) or not isinstance(told, list):
-            raise ValueError(f"Expected lists of pairs. Got {reprlib.repr(content)}.")
+            raise ValueError(f"Expected lists of pairs. Got {reprlib.repr([told, running])}.")
         outcomes = [_told(each) for each in told]
         seen, number = set(), len(self._allowed)
         for pair in [*(pair for pair, _ in outcomes), *running]:

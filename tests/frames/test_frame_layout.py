@@ -96,10 +96,10 @@ def test_weights_of_listed_settings_go_by_their_names() -> None:
 def test_a_state_of_other_columns_is_refused(readings: pd.DataFrame) -> None:
     experiment = told(baker(), readings)
     before = experiment.state_dict()
-    with pytest.raises(ValueError, match=r"'rise' to be large.* Got .*'rise' to be small"):
+    with pytest.raises(ValueError, match=r"Expected minimized=\['rise'\].* Got minimized=\[\]"):
         experiment.load_state_dict(baker({"rise": "minimize"}).state_dict())
     with pytest.raises(ValueError, match="Expected what `state_dict"):
-        experiment.load_state_dict({"columns": []})
+        experiment.load_state_dict({"rows": []})
     with pytest.raises(ValueError, match="num_initial"):
         experiment.load_state_dict(baker(num_initial=5).state_dict())
     assert experiment.state_dict() == before

@@ -135,7 +135,7 @@ def test_beta_may_follow_the_evaluations() -> None:
     constant.tell(strategy.history.X[:, :6], strategy.history.Y[:, :6, :, 0])
     constant.tell(strategy.history.X[:, 6:], strategy.history.Y[:, 6:, :, 0])
     assert torch.equal(strategy.ask(), constant.ask())
-    with pytest.raises(ValueError, match=r"Expected beta=9\.0"):
+    with pytest.raises(ValueError, match=r"Got beta=9\.0"):
         constant.load_state_dict(strategy.state_dict())
     with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0. Got -1"):
         bad = build("sbo_kde", beta=lambda t: -1.0)

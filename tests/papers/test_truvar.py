@@ -279,7 +279,7 @@ def test_bad_arguments() -> None:
         truvar(0, num_initial=40)
     with pytest.raises(BotorchTensorDimensionError, match="at least one point"):
         papers.truvar(grid()[:0], 0, goal=Maximize())
-    with pytest.raises(ValueError, match=r"Expected seeds=\[0, 1\]"):
+    with pytest.raises(ValueError, match=r"Got seeds=\[0, 1\]"):
         strategy = truvar(SEEDS)
         play(strategy, 1)
         truvar([0, 1]).load_state_dict(strategy.state_dict())

@@ -3,14 +3,16 @@ r"""What a strategy was built with, and tensors, as JSON."""
 import json
 import math
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import pytest
 import torch
+from botorch.exceptions.warnings import UserInputWarning
 
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.risk import ValueAtRisk
-from botorch_risk.strategies.arguments import describe, difference, from_json, public_name, to_json
+from botorch_risk.risk import Expectation, ValueAtRisk
+from botorch_risk.strategies.arguments import check_alike, describe, from_json, to_json
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
@@ -42,10 +44,10 @@ def test_descriptions_are_json_and_tell_apart() -> None:
         "many": torch.rand(100),
         "choices": ("a", None, True),
     }
-    same = json.loads(json.dumps(describe(base)))
-    assert difference(describe(base), same) is None
+    stored = json.loads(json.dumps(describe(base)))
+    check_alike(stored, describe(base))
     others: dict[str, Any] = {
-        "beta": math.sqrt,
+        "beta": 1.0,
         "measure": ValueAtRisk(0.2),
         "recipe": partial(schedule, t=4),
         "environment": DiscreteEnvironment(torch.rand(3, 1)),
@@ -54,37 +56,52 @@ def test_descriptions_are_json_and_tell_apart() -> None:
         "choices": ("a", None, False),
     }
     for name, other in others.items():
-        found = difference(describe(base), describe({**base, name: other}))
-        assert found is not None and "Expected" in found and "Got" in found
-
-
-def test_the_first_difference_is_named_with_both_values() -> None:
-    one, two = {"a": 1, "b": {"c": [1, 2]}}, {"a": 1, "b": {"c": [1, 3]}, "d": 0}
-    assert difference(one, two) == "Expected c=[1, 2]. Got c=[1, 3]."
-    assert difference(one, {**one, "d": 0}) == "Expected d=None. Got d=0."
+        with pytest.raises(ValueError, match=name):
+            check_alike(stored, describe({**base, name: other}))
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "stored"),
+    ("stored", "present", "message"),
     [
-        ("botorch_risk.risk.measures", "ValueAtRisk", "botorch_risk.ValueAtRisk"),
-        ("botorch_risk.papers.kde", "_kde", "botorch_risk._kde"),
-        ("botorch_risk.bandits.exp3", "Exp3.draw", "botorch_risk.Exp3.draw"),
-        (
-            "botorch_risk_bench.baselines.contexts",
-            "of.<locals>.recipe",
-            "botorch_risk.of.<locals>.recipe",
-        ),
-        ("botorch_risks.measures", "Mine", "botorch_risks.measures.Mine"),
-        ("my.botorch_risk.measures", "Mine", "my.botorch_risk.measures.Mine"),
+        ({"beta": 4.0}, {"beta": 9.0}, "Expected beta=4.0, as .* with. Got beta=9.0."),
+        ({"a": {"c": [1, 2]}}, {"a": {"c": [1, 3]}}, r"c\[1\]=2, .* Got c\[1\]=3 in a."),
+        ({"a": [1, 2]}, {"a": [1, 2, 3]}, r"a=\[1, 2\], .* Got a=\[1, 2, 3\]."),
+        ({}, {"d": "x"}, "d=None, .* Got d='x'."),
+        ({"beta": 4.0}, {"beta": schedule}, "beta=4.0, .* Got beta=schedule."),
+        ({"risk": ValueAtRisk(0.1)}, {"risk": Expectation()}, "risk=ValueAtRisk, .*=Expectation."),
     ],
 )
-def test_a_part_of_ours_keeps_its_name_where_a_module_moves(
-    module: str, name: str, stored: str
+def test_the_first_difference_is_named_with_both_values(
+    stored: Any, present: Any, message: str
 ) -> None:
-    part = type("Part", (), {"__module__": module, "__qualname__": name})
-    assert public_name(part) == stored
+    with pytest.raises(ValueError, match=f"^Expected {message.removeprefix('Expected ')}$"):
+        check_alike(describe(stored), describe(present))
 
 
-def test_parts_of_others_have_their_full_name() -> None:
-    assert public_name(schedule) == f"{__name__}.schedule"
+def test_rounding_of_another_processor_is_no_difference() -> None:
+    check_alike({"beta": [4.0, math.inf]}, {"beta": [4.0 + 1e-9, math.inf]})
+
+
+def test_a_part_that_moves_to_another_module_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [ValueAtRisk(0.1), partial(schedule, t=3), ValueAtRisk]
+    before = describe(parts)
+    for part in (ValueAtRisk, schedule):
+        monkeypatch.setattr(part, "__module__", "elsewhere")
+    assert describe(parts) == before
+
+
+def test_a_renamed_function_is_warned_of_and_its_arguments_still_count() -> None:
+    stored = describe({"rule": partial(schedule, t=3)})
+    renamed = FunctionType(schedule.__code__, globals(), "plan")
+    with pytest.warns(UserInputWarning, match="function='schedule', .* Got .*'plan' in rule"):
+        check_alike(stored, describe({"rule": partial(renamed, t=3)}))
+    with (
+        pytest.warns(UserInputWarning, match="'plan' in rule"),
+        pytest.raises(ValueError, match=r"Expected t=3, .* Got t=4 in rule"),
+    ):
+        check_alike(stored, describe({"rule": partial(renamed, t=4)}))
+
+
+def test_arguments_that_are_no_record_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Expected arguments=\[1\], as the state was built with"):
+        check_alike([1], {"beta": 4.0})

@@ -64,7 +64,7 @@ def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
     for left, right in zip(loop.asked[2:], asked, strict=True):
         assert torch.equal(left, right)
     assert torch.equal(loop.reported[2].nan_to_num(), resumed.recommend().nan_to_num())
-    with pytest.raises(ValueError, match=r"Expected seeds=\[0, 1\]"):
+    with pytest.raises(ValueError, match=r"Got seeds=\[0, 1\]"):
         case.build([0, 1]).load_state_dict(state)
 
 

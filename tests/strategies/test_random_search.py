@@ -87,5 +87,5 @@ def test_refuses_bad_shapes_and_states() -> None:
         strategy.tell(X, X[:, :2, :1])
     with pytest.raises(ValueError, match="at least 2 repeats"):
         strategy.tell(X, X[..., :1])
-    with pytest.raises(ValueError, match=r"Expected seeds=\[0, 1\]"):
+    with pytest.raises(ValueError, match=r"Got seeds=\[0, 1\]"):
         strategy.load_state_dict(random_search(BOUNDS, 5, num_initial=3).state_dict())

@@ -11,8 +11,6 @@ from torch import Generator, Tensor
 from botorch_risk.arguments import check_counts
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
-from botorch_risk.strategies.arguments import public_name
-from botorch_risk.strategies.states import sealed
 from botorch_risk_bench.campaigns.journal import Journal
 from botorch_risk_bench.experiments.problem import (
     Problem,
@@ -72,10 +70,9 @@ def play_rounds(
 def _play(
     strategy: Strategy, problem: Problem, journal: Journal, num_rounds: int, num_repeats: int
 ) -> Iterator[int]:
-    journal.kind = public_name(type(strategy.method))
+    journal.kind = type(strategy.method).__name__
     if (state := journal.state) is not None:
-        # Stores and journals have checksums of their own; early ones have states without a digest.
-        strategy.load_state_dict(state if "digest" in state else sealed(state))
+        strategy.load_state_dict(state)
     for index in range(journal.last_round + 1, num_rounds + 1):
         X, Y = _outcomes(strategy, problem, journal, index, num_repeats)
         start = time.perf_counter()

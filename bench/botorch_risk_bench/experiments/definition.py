@@ -9,7 +9,6 @@ from torch import Tensor
 from botorch_risk.arguments import check_counts, check_finite
 from botorch_risk.seeding import as_seeds
 from botorch_risk.strategies import Box, Strategy
-from botorch_risk.strategies.arguments import public_name
 from botorch_risk_bench.experiments.problem import Problem, ProblemFamily, decision_bounds
 
 
@@ -88,7 +87,7 @@ class ExperimentDefinition:
         optimum = self.optimal_value
         return {
             "experiment": self.name,
-            "problem": public_name(type(problem)),
+            "problem": type(problem).__name__,
             "bounds": decision_bounds(problem).tolist(),
             "dtype": str(problem.bounds.dtype),
             "objective": self.objective,

@@ -1,6 +1,15 @@
 r"""The numbered equations and results of SBO-KDE and DRBO-KDE."""
 
-from tests.papers.equations.rows import ASSUMED, METRIC, RATE, WIDTHS, Paper, computed, in_order, left_out
+from tests.papers.equations.rows import (
+    ASSUMED,
+    METRIC,
+    RATE,
+    WIDTHS,
+    Paper,
+    computed,
+    in_order,
+    left_out,
+)
 
 # The paper numbers (1) to (23), and (28) in its Appendix B. Its Propositions 3 and 4
 # and its Theorems 3 and 4 are Propositions 1 and 2 and Theorems 1 and 2 again.
