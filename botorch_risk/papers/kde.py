@@ -1,5 +1,39 @@
 r"""SBO-KDE and DRBO-KDE: a kernel density of the contexts is learnt [Huang2024kde]_.
 
+Symbols of the paper, and names here:
+
+    x, c            the decision, and the context w: the last columns
+    C_t             the contexts observed so far, `ObservedContexts.learnt`
+    p_hat_t         `KernelDensityEnvironment`, of n_w points
+    B(p_hat_t, d_t) `TotalVariationBall` of radius `total_variation_radius(t, d_w)`
+    beta_t          beta: its square root multiplies the standard deviation; 2.25 in Sec. B.1
+
+Equations and results, by what computes them:
+
+    test_functions.ExpectationTestProblem
+        Eq. (1)         the expectation, of which regret is the loss
+    environments.KernelDensity
+        Eq. (2)         kernel density of the contexts
+    risk.total_variation_worst_case
+        Eq. (5)         worst expectation in a total-variation ball
+        Eq. (14)        the ball's program in q
+        Eq. (17)        its dual program
+        Proposition 2   worst expectation in a ball by its dual
+        Proposition 4   Proposition 2 again
+    papers.drbo_kde
+        Eq. (6)         DRBO-KDE's acquisition function over samples
+        Algorithm 2     DRBO-KDE
+    test_functions.EnvironmentalHartmann
+        Eq. (28)        centres of Hartmann's function
+    papers.learnt_context_beta
+        Lemma 6         expected excess of f over its bound
+        Theorem 1       the width beta_t of SBO-KDE (the regret is a rate)
+        Theorem 2       the width beta_t of DRBO-KDE (the regret is a rate)
+        Theorem 3       Theorem 1 again
+        Theorem 4       Theorem 2 again
+    papers.sbo_kde
+        Algorithm 1     SBO-KDE
+
 `ask` returns decisions; `tell` takes them with their observed contexts in the last columns. In your
 own loop, with a `model` of (x, w) and the contexts observed so far:
 

@@ -1,4 +1,37 @@
-r"""UHE-BO: random points by EXP3, hyperparameters by pseudo-data [Ha2023uhe]_."""
+r"""UHE-BO: random points by EXP3, hyperparameters by pseudo-data [Ha2023uhe]_.
+
+Symbols of the paper, and names here:
+
+    theta           the hyperparameters of the model
+    D_t, D_hat      the data, and pseudo-data at points of another design, `fit.pseudo_points`
+    a_t             the arm of `Exp3`: 0 draws a random point, 1 maximises GP-UCB
+    eta             the rate of `Exp3`, `exploration_rate`
+    beta_t          beta: its square root multiplies the standard deviation
+
+Equations and results, by what computes them:
+
+    fit.PseudoDataMarginalLogLikelihood
+        Eq. (2)         hyperparameters by the loss of pseudo-data
+        Eq. (9)         log marginal likelihood
+        Eq. (10)        log posterior of the hyperparameters
+    fit.fit_pseudo_data
+        Eq. (3)         predictions from the data themselves
+    papers.information_gain
+        Eq. (11)        the largest information gain
+    bandits.exploration_rate
+        Eq. (12)        regret of EXP3 at its rate
+    papers.random_exploration_beta
+        Theorem 6.5     the width beta_t (the regret is a rate)
+    papers.RandomOrAcquire
+        Algorithm 1     UHE-BO
+    bandits.Exp3
+        Algorithm 2     EXP3
+
+In your own loop, with a `model` of all data so far:
+
+    fit_pseudo_data(model, seeds=t)
+    acqf = gp_ucb(model, t, beta=4.0)  # or a random point, as `Exp3.draw` says
+"""
 
 import math
 from collections.abc import Sequence

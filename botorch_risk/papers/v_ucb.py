@@ -1,4 +1,54 @@
-r"""V-UCB, value-at-risk optimisation under a known environment [Nguyen2021vucb]_."""
+r"""V-UCB, value-at-risk optimisation under a known environment [Nguyen2021vucb]_.
+
+Symbols of the paper, and names here:
+
+    alpha           risk_level, a probability of the lower tail
+    Z, z            the environmental variable W, w
+    u_t, l_t        `RiskUpperConfidenceBound.pointwise_bounds`
+    V_alpha(u_t)    `RiskUpperConfidenceBound.upper` with `ValueAtRisk(alpha)`
+    Z^l_t           `lacing_mask`
+    beta_t          beta: its square root multiplies the standard deviation; `bayesian_beta`
+
+Equations and results, by what computes them:
+
+    risk.ValueAtRisk
+        Eq. (1)         value-at-risk
+        Eq. (6)         value-at-risk minimises the pinball loss
+    acquisition.RiskUpperConfidenceBound.pointwise_bounds
+        Eq. (2)         posterior mean and variance at (x, w)
+        Eq. (3)         lower and upper bounds at (x, w)
+    acquisition.certified_regret
+        Eq. (4)         regret by the band of the value-at-risk
+        Lemma 3         regret by the width at the query
+    acquisition.select_lacing_value
+        Eq. (5)         StableOpt's choice of w
+        Eq. (8)         loss of a value that does not lace
+        Corollary 2.2   V-UCB's w in the limit is StableOpt's
+    papers.maximize_value_at_risk
+        Eq. (7)         loss of the network in a ball
+        Eq. (14)        loss of the network over a batch
+        Algorithm 2     local neural surrogate optimisation
+    acquisition.lacing_mask
+        Definition 1    lacing values
+        Example 1       where the values at both bounds do not lace
+        Theorem 1       a lacing value exists
+        Corollary 1.1   where lacing values lie
+    papers.rkhs_beta
+        Lemma 1         the width beta_t of bounds at all (x, w)
+    acquisition.bayesian_beta
+        Lemma 2         the band of the value-at-risk
+    risk.WorstCase
+        Theorem 2       the limit is the smallest value
+        Corollary 2.1   robust optimisation as the limit
+    papers.v_ucb
+        Algorithm 1     V-UCB
+
+In your own loop, with a `model` of (x, w) that is fitted in every round:
+
+    acqf = risk_bound(model, environment, t, risk_measure=ValueAtRisk(alpha), beta=bayesian_beta)
+    x, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=10, raw_samples=256)
+    pair = select_lacing_value(acqf, x, rule="probability", seeds=t)
+"""
 
 import math
 from collections.abc import Sequence

@@ -20,19 +20,12 @@ from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.arguments import describe
 from botorch_risk.strategies.states import opened, sealed
-from botorch_risk.tables import (
-    Factors,
-    TableBelief,
-    TablePosterior,
-    TableReadings,
-    TableRule,
-    choose_plate,
-    fit_table,
-    rule_for,
-)
+from botorch_risk.tables.factors import Factors
+from botorch_risk.tables.kernel import TableReadings, fit_table
 from botorch_risk.tables.memory import check_memory
+from botorch_risk.tables.posterior import TablePosterior
 from botorch_risk.tables.report import report_risks
-from botorch_risk.tables.rules import check_rule
+from botorch_risk.tables.rules import TableBelief, TableRule, check_rule, choose_plate, rule_for
 
 
 class Pair(NamedTuple):

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def resolved(path: str) -> Any:
     for end, name in enumerate(names[1:], start=2):
         # A module may have the name of its function, which the folder exports.
         attribute = getattr(found, name, None)
+        if attribute is not None and end < len(names) and ".".join(names[:end]) in sys.modules:
+            attribute = sys.modules[".".join(names[:end])]
         owner = found
         found = importlib.import_module(".".join(names[:end])) if attribute is None else attribute
     assert callable(found), path

@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_risk.acquisition import learnt_context_beta
+from botorch_risk.papers import drbo_kde, learnt_context_beta, sbo_kde
 from botorch_risk.risk import total_variation_worst_case
-from botorch_risk.strategies import Strategy, drbo_kde, sbo_kde
+from botorch_risk.strategies import Strategy
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 BETA = 2.25

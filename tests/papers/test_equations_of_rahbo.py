@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_risk.acquisition import (
-    RiskAverseLowerConfidenceBound,
-    RiskAverseUpperConfidenceBound,
-    heteroscedastic_beta,
-    information_gain,
-    information_of_readings,
-)
+from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
+from botorch_risk.papers import heteroscedastic_beta, information_gain, information_of_readings
 from botorch_risk.recommend import recommend
 from tests.models import oracles
 from tests.models.examples import matern, repeats, set_process

@@ -7,8 +7,9 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from botorch_risk.acquisition import LevelSet, Maximize, bayesian_beta
+from botorch_risk.acquisition import bayesian_beta
 from botorch_risk.engine import DomainPosterior
+from botorch_risk.papers import LevelSet, Maximize
 from tests.acquisition.lake import NOISE, build_posterior, grid, refit, truth
 
 ROWS = [3, 13, 30]

@@ -14,8 +14,8 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, certified_regret, select_lacing_value
 from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.papers import v_ucb
 from botorch_risk.risk import ValueAtRisk, WorstCase
-from botorch_risk.strategies import v_ucb
 from tests import oracles
 
 LEVEL, BETA = 0.3, 2.25

@@ -13,7 +13,7 @@ from tests.papers.equations.rows import (
 
 # The paper numbers (1) to (23), and (28) in its Appendix B. Its Propositions 3 and 4
 # and its Theorems 3 and 4 are Propositions 1 and 2 and Theorems 1 and 2 again.
-OF_DUAL = "papers/test_kde.py::test_the_worst_case_is_the_dual_program"
+OF_DUAL = "papers/test_equations_of_kde.py::test_the_worst_case_is_the_dual_program"
 OF_WIDTH = f"{WIDTHS}::test_theorems_1_and_2_of_learnt_contexts"
 SAMPLE_AVERAGE = "Convergence of a sample average at a rate with unknown constants."
 
@@ -45,8 +45,8 @@ KDE = Paper(
             },
         ),
         computed(
-            "strategies.drbo_kde",
-            "papers/test_kde.py::test_drbo_kde_maximises_the_sampled_dual",
+            "papers.drbo_kde",
+            "papers/test_equations_of_kde.py::test_drbo_kde_maximises_the_sampled_dual",
             {6: "DRBO-KDE's acquisition function over samples", "Algorithm 2": "DRBO-KDE"},
         ),
         left_out(
@@ -103,12 +103,12 @@ KDE = Paper(
             },
         ),
         computed(
-            "acquisition.learnt_context_beta",
-            "papers/test_kde.py::test_the_expected_excess_over_the_bound_is_small",
+            "papers.learnt_context_beta",
+            "papers/test_equations_of_kde.py::test_the_expected_excess_over_the_bound_is_small",
             {"Lemma 6": "expected excess of f over its bound"},
         ),
         computed(
-            "acquisition.learnt_context_beta",
+            "papers.learnt_context_beta",
             OF_WIDTH,
             {
                 "Theorem 1": "the width beta_t of SBO-KDE (the regret is a rate)",
@@ -118,8 +118,8 @@ KDE = Paper(
             },
         ),
         computed(
-            "strategies.sbo_kde",
-            "papers/test_kde.py::test_sbo_kde_maximises_the_sample_average",
+            "papers.sbo_kde",
+            "papers/test_equations_of_kde.py::test_sbo_kde_maximises_the_sample_average",
             {"Algorithm 1": "SBO-KDE"},
         ),
     ),

@@ -14,10 +14,11 @@ from tests.papers.equations.rows import (
 
 # The paper numbers its formulas from (1) to (49), appendix included. Theorem 1, its bound and its
 # corollary are stated again in the appendix; the bound is Eq. (17) first and then Eq. (34).
+OWN = "papers/test_equations_of_rahbo.py"
 OF_PROBLEMS = "test_functions/test_heteroscedastic.py"
-OF_BOUNDS = "papers/test_rahbo.py::test_bounds_of_mean_minus_variance"
-OF_INFORMATION = "papers/test_rahbo.py::test_information_of_all_readings_is_a_sum_over_readings"
-OF_PAIRS = "papers/test_rahbo.py::test_the_sample_variance_is_half_the_mean_square_of_differences"
+OF_BOUNDS = f"{OWN}::test_bounds_of_mean_minus_variance"
+OF_INFORMATION = f"{OWN}::test_information_of_all_readings_is_a_sum_over_readings"
+OF_PAIRS = f"{OWN}::test_the_sample_variance_is_half_the_mean_square_of_differences"
 OF_MODEL = "models/test_learnt_noise.py::test_model_equals_the_equations"
 
 RAHBO = Paper(
@@ -50,7 +51,7 @@ RAHBO = Paper(
             },
         ),
         computed(
-            "acquisition.heteroscedastic_beta",
+            "papers.heteroscedastic_beta",
             f"{WIDTHS}::test_equation_8_of_a_batch_is_a_ratio_of_determinants",
             {8: "the width beta_t of the bounds of f"},
         ),
@@ -60,7 +61,7 @@ RAHBO = Paper(
             {9: "the acquisition function under known noise"},
         ),
         computed(
-            "acquisition.information_gain",
+            "papers.information_gain",
             OF_GAIN,
             {
                 10: "the largest information gain",
@@ -69,7 +70,7 @@ RAHBO = Paper(
             },
         ),
         computed(
-            "acquisition.information_gain",
+            "papers.information_gain",
             OF_INFORMATION,
             {11: "the information of readings, as a sum over readings"},
         ),
@@ -134,7 +135,7 @@ RAHBO = Paper(
             },
         ),
         computed(
-            "acquisition.information_of_readings",
+            "papers.information_of_readings",
             OF_INFORMATION,
             {
                 21: "the information, from entropies",
@@ -144,8 +145,8 @@ RAHBO = Paper(
             },
         ),
         computed(
-            "acquisition.heteroscedastic_beta",
-            "papers/test_rahbo.py::test_the_width_by_the_largest_gain_is_the_wider_one",
+            "papers.heteroscedastic_beta",
+            "papers/test_equations_of_rahbo.py::test_the_width_by_the_largest_gain_is_the_wider_one",
             {25: "beta_t by the largest information gain"},
         ),
         computed(
@@ -182,19 +183,17 @@ RAHBO = Paper(
             },
         ),
         computed(
-            "acquisition.heteroscedastic_beta",
+            "papers.heteroscedastic_beta",
             f"{WIDTHS}::test_bounds_of_equation_8_contain_a_function_of_that_norm",
             {"Lemma 1": "bounds of f that hold in all rounds"},
         ),
         computed(
             "recommend.recommend",
-            "papers/test_rahbo.py::test_the_report_has_the_largest_lower_bound_of_its_round",
+            "papers/test_equations_of_rahbo.py::test_the_report_has_the_largest_lower_bound_of_its_round",
             {"Corollary 1.1": "the report with the largest lower bound of its own round"},
         ),
         computed(
-            "strategies.rahbo",
-            "strategies/test_rahbo.py::test_one_round_by_hand",
-            {"Algorithm 1": "RAHBO"},
+            "papers.rahbo", "papers/test_rahbo.py::test_one_round_by_hand", {"Algorithm 1": "RAHBO"}
         ),
     ),
     num_equations=49,

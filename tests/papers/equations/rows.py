@@ -64,7 +64,7 @@ ASSUMED = "An assumption of the theorems."
 METRIC = "A metric of the experiments, with the true function: `botorch_risk_bench.metrics`."
 RATE = "A rate with unknown constants."
 
-WIDTHS = "acquisition/test_widths_of_theorems.py"
+WIDTHS = "papers/test_widths_of_theorems.py"
 OF_GAIN = f"{WIDTHS}::test_greedy_choice_brackets_the_best_gain"
 
 

@@ -4,9 +4,9 @@ from tests.papers.equations.rows import ASSUMED, OF_GAIN, Paper, computed, in_or
 
 # The paper with its supplement numbers (1) to (61). The sets M_(i) show no number, but the text
 # cites them as (9) and (10).
-TRUNCATED = "acquisition/truncated_variance"
+TRUNCATED = "papers/truvar"
 OF_COST = f"{TRUNCATED}/test_cost_bounds.py"
-OF_DOMAIN = "papers/test_truvar.py::test_moments_of_a_domain_equal_a_refit"
+OF_DOMAIN = "papers/test_equations_of_truvar.py::test_moments_of_a_domain_equal_a_refit"
 OF_ALGORITHMS = f"{TRUNCATED}/test_state.py::test_equals_the_printed_algorithms"
 OF_COSTS = f"{OF_COST}::test_the_bounds_satisfy_the_equations_of_the_theorem"
 OF_COVERING = f"{OF_COST}::test_the_cost_is_that_of_greedy_sampling_under_unequal_noise_and_costs"
@@ -28,18 +28,18 @@ TRUVAR = Paper(
             },
         ),
         computed(
-            "acquisition.TruncatedVarianceReduction",
+            "papers.TruncatedVarianceReduction",
             OF_REDUCTION,
             {3: "reduction of truncated variances per cost"},
         ),
         computed(
-            "acquisition.TruncatedVarianceState.confidence_bounds",
+            "papers.TruncatedVarianceState.confidence_bounds",
             OF_ALGORITHMS,
             {4: "upper and lower bounds of f"},
         ),
-        computed("acquisition.Maximize", OF_ALGORITHMS, {5: "points that may be a maximiser"}),
+        computed("papers.Maximize", OF_ALGORITHMS, {5: "points that may be a maximiser"}),
         computed(
-            "acquisition.LevelSet",
+            "papers.LevelSet",
             OF_ALGORITHMS,
             {6: "points that are not classified", 7: "points above and below the level"},
         ),
@@ -47,7 +47,7 @@ TRUVAR = Paper(
             "A step towards Eqs. (9) and (10).", {8: "an upper bound is near f after an epoch"}
         ),
         computed(
-            "acquisition.cost_bounds",
+            "papers.cost_bounds",
             OF_COSTS,
             {
                 9: "points near the maximum after an epoch",
@@ -60,7 +60,7 @@ TRUVAR = Paper(
             },
         ),
         computed(
-            "acquisition.covering_cost",
+            "papers.covering_cost",
             OF_LEAST_COST,
             {
                 11: "least cost of a deviation in a set",
@@ -76,11 +76,11 @@ TRUVAR = Paper(
             },
         ),
         computed(
-            "acquisition.GuaranteedWidth",
+            "papers.GuaranteedWidth",
             f"{TRUNCATED}/test_epochs.py::test_widths",
             {14: "squared width of an epoch"},
         ),
-        computed("acquisition.information_gain", OF_GAIN, {16: "the largest information gain"}),
+        computed("papers.information_gain", OF_GAIN, {16: "the largest information gain"}),
         left_out(
             TIGHTER,
             {
@@ -91,12 +91,10 @@ TRUVAR = Paper(
             },
         ),
         computed(
-            "acquisition.truncated_variance.gain.gain",
-            OF_REDUCTION,
-            {18: "fall of the variances by a sample"},
+            "papers.truvar.gain.gain", OF_REDUCTION, {18: "fall of the variances by a sample"}
         ),
         computed(
-            "acquisition.covering_cost",
+            "papers.covering_cost",
             OF_COVERING,
             {
                 22: "truncated gain of a set of samples",
@@ -152,27 +150,27 @@ TRUVAR = Paper(
             },
         ),
         computed(
-            "acquisition.truncated_variance.goals.Goal.accuracy",
-            "papers/test_truvar.py::test_accuracy_is_the_least_epsilon_of_the_definition",
+            "papers.truvar.goals.Goal.accuracy",
+            "papers/test_equations_of_truvar.py::test_accuracy_is_the_least_epsilon_of_the_definition",
             {"Definition 3.1": "accuracy of the sets"},
         ),
         computed(
             "acquisition.bayesian_beta",
-            "papers/test_truvar.py::test_all_tails_together_are_within_delta",
+            "papers/test_equations_of_truvar.py::test_all_tails_together_are_within_delta",
             {"Lemma C.1": "bounds at all points and times"},
         ),
         computed(
-            "acquisition.cost_bounds",
+            "papers.cost_bounds",
             f"{OF_COST}::test_a_run_keeps_the_bounds_and_is_accurate_at_the_total",
             {"Theorem 3.1": "cost at which the sets are accurate"},
         ),
         computed(
-            "acquisition.NoiseLevels",
+            "papers.NoiseLevels",
             f"{TRUNCATED}/test_sampling.py::test_noise_levels",
             {"Corollary 3.2": "noise levels to choose from (the cost is a rate)"},
         ),
         computed(
-            "acquisition.TruncatedVarianceState",
+            "papers.TruncatedVarianceState",
             OF_ALGORITHMS,
             {
                 "Algorithm 1": "TRUVAR: the epochs",

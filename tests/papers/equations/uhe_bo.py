@@ -14,9 +14,8 @@ from tests.papers.equations.rows import (
 
 # arXiv:2306.06844 numbers (1) to (3) and, in the appendix, (8) to (39). Assumptions,
 # propositions and theorems share one counter, 6.1 to 6.7.
-OF_LIKELIHOOD = (
-    "papers/test_uhe_bo.py::test_the_loss_is_the_density_of_the_outcomes_times_the_prior"
-)
+OWN = "papers/test_equations_of_uhe_bo.py"
+OF_LIKELIHOOD = f"{OWN}::test_the_loss_is_the_density_of_the_outcomes_times_the_prior"
 
 UHE_BO = Paper(
     "Ha2023uhe",
@@ -29,7 +28,7 @@ UHE_BO = Paper(
         ),
         computed(
             "fit.fit_pseudo_data",
-            "papers/test_uhe_bo.py::test_predictions_use_the_data_and_the_fit_of_pseudo_data",
+            "papers/test_equations_of_uhe_bo.py::test_predictions_use_the_data_and_the_fit_of_pseudo_data",
             {3: "predictions from the data themselves"},
         ),
         computed(
@@ -37,7 +36,7 @@ UHE_BO = Paper(
             OF_LIKELIHOOD,
             {9: "log marginal likelihood", 10: "log posterior of the hyperparameters"},
         ),
-        computed("acquisition.information_gain", OF_GAIN, {11: "the largest information gain"}),
+        computed("papers.information_gain", OF_GAIN, {11: "the largest information gain"}),
         computed(
             "bandits.exploration_rate",
             "bandits/test_exp3.py::test_regret_on_bernoulli_arms_stays_below_its_bound",
@@ -107,13 +106,13 @@ UHE_BO = Paper(
             },
         ),
         computed(
-            "acquisition.random_exploration_beta",
+            "papers.random_exploration_beta",
             f"{WIDTHS}::test_theorem_6_5_of_random_exploration",
             {"Theorem 6.5": "the width beta_t (the regret is a rate)"},
         ),
         computed(
-            "strategies.RandomOrAcquire",
-            "strategies/test_random_or_acquire.py::test_is_algorithm_1",
+            "papers.RandomOrAcquire",
+            "papers/test_random_or_acquire.py::test_is_algorithm_1",
             {"Algorithm 1": "UHE-BO"},
         ),
         computed(

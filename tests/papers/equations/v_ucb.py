@@ -7,9 +7,9 @@ LACING = "acquisition/test_lacing.py"
 CERTIFICATE = "acquisition/test_certificate.py"
 OF_LACING = f"{LACING}::test_lacing_values_equal_enumeration_and_exist"
 OF_STABLE_OPT = f"{LACING}::test_level_to_zero_is_stable_opt"
-OF_LIMIT = "papers/test_v_ucb.py::test_value_at_risk_falls_to_the_smallest_value"
-OF_NETWORK = "acquisition/test_lnso.py::test_finds_the_best_quantile"
-OF_POINTWISE = "papers/test_v_ucb.py::test_pointwise_bounds_equal_a_solve"
+OF_LIMIT = "papers/test_equations_of_v_ucb.py::test_value_at_risk_falls_to_the_smallest_value"
+OF_NETWORK = "papers/test_lnso.py::test_finds_the_best_quantile"
+OF_POINTWISE = "papers/test_equations_of_v_ucb.py::test_pointwise_bounds_equal_a_solve"
 
 V_UCB = Paper(
     "Nguyen2021vucb",
@@ -26,7 +26,7 @@ V_UCB = Paper(
         ),
         computed(
             "acquisition.certified_regret",
-            "papers/test_v_ucb.py::test_the_band_of_the_value_at_risk_bounds_the_regret",
+            "papers/test_equations_of_v_ucb.py::test_the_band_of_the_value_at_risk_bounds_the_regret",
             {4: "regret by the band of the value-at-risk"},
         ),
         computed(
@@ -39,11 +39,11 @@ V_UCB = Paper(
         ),
         computed(
             "risk.ValueAtRisk",
-            "papers/test_v_ucb.py::test_value_at_risk_minimises_the_pinball_loss",
+            "papers/test_equations_of_v_ucb.py::test_value_at_risk_minimises_the_pinball_loss",
             {6: "value-at-risk minimises the pinball loss"},
         ),
         computed(
-            "acquisition.maximize_value_at_risk",
+            "papers.maximize_value_at_risk",
             OF_NETWORK,
             {
                 7: "loss of the network in a ball",
@@ -94,7 +94,7 @@ V_UCB = Paper(
             {"Remark 1": "w that the environment draws"},
         ),
         computed(
-            "acquisition.rkhs_beta",
+            "papers.rkhs_beta",
             f"{WIDTHS}::test_lemma_1_of_equal_noise",
             {"Lemma 1": "the width beta_t of bounds at all (x, w)"},
         ),
@@ -111,12 +111,12 @@ V_UCB = Paper(
         computed("risk.WorstCase", OF_LIMIT, {"Theorem 2": "the limit is the smallest value"}),
         computed(
             "risk.WorstCase",
-            "strategies/test_v_ucb.py::test_level_to_zero_is_stable_opt",
+            "papers/test_v_ucb.py::test_level_to_zero_is_stable_opt",
             {"Corollary 2.1": "robust optimisation as the limit"},
         ),
         computed(
-            "strategies.v_ucb",
-            "papers/test_v_ucb.py::test_one_round_by_hand",
+            "papers.v_ucb",
+            "papers/test_equations_of_v_ucb.py::test_one_round_by_hand",
             {"Algorithm 1": "V-UCB"},
         ),
     ),
