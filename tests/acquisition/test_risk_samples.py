@@ -1,5 +1,7 @@
 r"""Samples of risks."""
 
+import importlib
+
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
@@ -46,7 +48,8 @@ def test_replicates_and_chunks_change_nothing(
     known = model((2,))
     whole = risk_samples(known, W, measure, X.expand(2, 6, 1), 64)
     assert whole.shape == (2, 6, 64)
-    monkeypatch.setattr("botorch_risk.acquisition.risk_samples._CHUNK_ENTRIES", ChunkSize(500))
+    module = importlib.import_module("botorch_risk.acquisition.risk_samples")
+    monkeypatch.setattr(module, "_CHUNK_ENTRIES", ChunkSize(500))
     torch.testing.assert_close(risk_samples(known, W, measure, X.expand(2, 6, 1), 64), whole)
     for row in range(2):
         alone = process(known.train_inputs[0][row], known.train_targets[row].unsqueeze(-1))
