@@ -11,21 +11,24 @@ The core is everything that the five papers need. A file imports only from the r
     bandits        EXP3
     acquisition    acquisition functions that optimise a risk measure of the outcome
     recommend      which point is recommended at the end
+    strategies     whole loops, ask and tell: a space, a method and a history
+    papers         RAHBO, SBO-KDE and DRBO-KDE, V-UCB, TRUVAR, UHE-BO: a page each
 
-Each wing holds one capability beyond the papers, and can be deleted without a change in the core:
+Each wing holds one capability beyond the papers, acquisition functions and strategies together, and
+can be deleted without a change in the core:
 
-    robust         risk in BoTorch's Monte-Carlo acquisition functions
-    constraints    constraints that hold under a risk
+    robust         risk in BoTorch's Monte-Carlo acquisition functions, several risks at once
+    constraints    constraints that hold under a risk, safe experiments
     repeats        how often to repeat an experiment, and where to go next
     level_sets     which decisions have a risk above a level, and what to read next
     stopping       whether the recommendation is within epsilon of the best
+    frames         one experiment with plain tables or DataFrames
     faster         a user's own BoTorch loop, sped up
     diagnostics    calibration, coverage, leave-one-out
     tables         finite tables of conditions x contexts, with rules that are exact over all pairs
     testing        the laws of every part, for parts that you wrote yourself
 
-Whole loops are in `strategies`; `ax` puts all of it into Ax. Another distribution,
-`botorch_risk_bench`, measures the package.
+`ax` puts all of it into Ax. Another distribution, `botorch_risk_bench`, measures the package.
 
 Shapes are written in one vocabulary everywhere:
 

@@ -21,7 +21,7 @@ BLOCK = re.compile(r'<div class="highlight-(?:default|python|ipython3|diff).*?</
 CODE = re.compile(r"<code>([^<]+)(?=</code>)")  # in a page's own HTML
 CODE_ELEMENT = re.compile(r"(<code>[^<]+)</code>")
 TOKEN = re.compile(r'(<span class="(?:n|nc|nf|nn)">)(\w+)(</span>)')
-PREFERRED = ("strategies", "acquisition", "baselines")
+PREFERRED = ("papers", "strategies", "acquisition", "baselines")
 NO_WORDS = {"gchk", "rahbo", "robust", "truvar"}  # `robust` is always the function
 KINDS = {"class", "function", "exception", "method", "property", "attribute"}
 
