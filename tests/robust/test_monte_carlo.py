@@ -95,8 +95,7 @@ def test_the_decision_is_the_largest_value_of_the_acquisition() -> None:
     view = strategy.views[0][1]
     method: Any = strategy.method
     model = model_of_replicate(Turn(method, view, 0, None), 0)
-    decide: Any = method.choose.decide
-    risks, options = robust(model, PAIRS.environment, decide.risk_measure)
+    risks, options = robust(model, PAIRS.environment, method.recipe.risk_measure)
     acqf = qSimpleRegret(risks, **options)
     grid = torch.linspace(0, 1, 200, dtype=torch.double).reshape(-1, 1, 1)
     with torch.no_grad():
