@@ -106,7 +106,7 @@ def test_a_measure_for_each_objective_and_w_that_is_chosen() -> None:
 @pytest.mark.slow
 def test_constraints_of_objectives_and_of_further_outcomes_bind_where_it_asks() -> None:
     environment = OBJECTIVES.environment
-    w = environment.points.repeat(2, 1).expand(1, 6, 1)
+    w = environment.points.repeat(4, 1).expand(1, 12, 1)
 
     def told(*thresholds: float) -> Strategy:
         r"""With least values of the first objective and of a further outcome, `x + w`."""
@@ -115,7 +115,7 @@ def test_constraints_of_objectives_and_of_further_outcomes_bind_where_it_asks() 
             for outcome, threshold in zip((0, 2), thresholds, strict=True)
         ]
         many = {"num_restarts": 2, "raw_samples": 32, "max_iterations": 20}
-        strategy = build(constraints=constraints, constraint_beta=0.1, **many)
+        strategy = build(2, num_initial=12, constraints=constraints, constraint_beta=0.1, **many)
         X = strategy.ask()
         pairs = torch.cat([X, w], dim=-1)
         strategy.tell(pairs, torch.stack([-(X - w).square(), X.sin(), X + w], dim=-1))

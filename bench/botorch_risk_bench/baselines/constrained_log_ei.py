@@ -14,7 +14,7 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.robust.monte_carlo import in_spreads
+from botorch_risk.robust.monte_carlo import MonteCarloDecision, in_spreads
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
@@ -50,7 +50,7 @@ def constrained_log_ei(
         environment=environment,
         risk_measure=risk_measure,
         constraints=constraints,
-        acquisition=log_ei,
+        decide=MonteCarloDecision(log_ei),
         **options,
     )
 

@@ -9,6 +9,7 @@ from botorch_risk_bench import baselines
 from botorch_risk_bench.baselines import mean_variance_log_nei, value_at_risk_log_nei
 from botorch_risk_bench.baselines.constrained_log_ei import log_ei
 
+from botorch_risk.robust import MonteCarloDecision
 from botorch_risk.strategies import Box
 from tests.strategies.cases import OVEN, SEASONS
 from tests.strategies.loops import play
@@ -34,4 +35,4 @@ def test_bandits_and_shorter_lengthscales_run_too() -> None:
 
 
 def test_constraints_in_a_box_of_whole_numbers() -> None:
-    assert_whole_numbers_under_constraints(log_ei)
+    assert_whole_numbers_under_constraints(MonteCarloDecision(log_ei))
