@@ -39,7 +39,12 @@ own loop, with a `model` of (x, w) and the contexts observed so far:
 
     density = kernel_density(context_bounds).learnt(observed, seeds)
     acqf = risk_bound(model, density, t, risk_measure=Expectation(), beta=PAPER_BETA)  # SBO-KDE
-    acqf = risk_bound(model, density, t, risk_measure=total_variation_schedule, beta=PAPER_BETA)
+
+    contexts = kernel_density(context_bounds, density_options=with_ball(256, None))
+    density = contexts.learnt(observed, seeds)
+    acqf = risk_bound(  # DRBO-KDE
+        model, density, t, risk_measure=total_variation_schedule, beta=PAPER_BETA
+    )
 """
 
 import math

@@ -29,7 +29,7 @@ Equations and results, by what computes them:
 
 In your own loop, with a `model` of all data so far:
 
-    fit_pseudo_data(model, seeds=t)
+    fit_pseudo_data(model, bounds, seeds=t)
     acqf = gp_ucb(model, t, beta=4.0)  # or a random point, as `Exp3.draw` says
 """
 
