@@ -20,13 +20,16 @@ class OutcomeConstraint(ABC):
         outcome: The index of the outcome in the model.
         threshold: In units of the outcome, or of its risk.
         at_most: Whether small outcomes are good.
-        limit: The value that the risk has to reach; larger is better.
     """
 
     outcome: int
     threshold: float
     at_most: bool
-    limit: float
+
+    @property
+    @abstractmethod
+    def limit(self) -> float:
+        r"""The value that the risk has to reach, where larger is better."""
 
     @abstractmethod
     def bound(self, model: Model, beta: float | Tensor) -> Any:

@@ -3,7 +3,7 @@ r"""Constraints that hold under a risk, for BoTorch's acquisition functions and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -124,7 +124,7 @@ class RiskConstraint(_Constraint):
         return cls(environment, ValueAtRisk(delta, strict=True), threshold, outcome, at_most)
 
     @property
-    def limit(self) -> float:  # type: ignore[override]
+    def limit(self) -> float:
         r"""The value that the risk has to reach."""
         return -self.threshold if self.at_most else self.threshold
 
@@ -202,7 +202,7 @@ class NoisyChanceConstraint(_Constraint):
             check_nonnegative(noise_beta=self.noise_beta)
 
     @property
-    def limit(self) -> float:  # type: ignore[override]
+    def limit(self) -> float:
         r"""The value that the quantile has to reach."""
         return -self.threshold if self.at_most else self.threshold
 
@@ -236,6 +236,7 @@ class NoiseConstraint(_Constraint):
 
     threshold: float
     outcome: int = 0
+    at_most: bool = field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_threshold(self.threshold, self.outcome)
@@ -248,11 +249,7 @@ class NoiseConstraint(_Constraint):
         r"""The threshold is no outcome."""
 
     @property
-    def at_most(self) -> bool:  # type: ignore[override]
-        return True
-
-    @property
-    def limit(self) -> float:  # type: ignore[override]
+    def limit(self) -> float:
         r"""The value that the negative standard deviation has to reach."""
         return -self.threshold
 

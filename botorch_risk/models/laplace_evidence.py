@@ -46,8 +46,8 @@ MAX_STEPS = 64
 # After which steps an accelerator is asked whether all rows have ended, for which it has to finish
 # what it does; on a CPU this costs nothing. From the mode of a point nearby it takes three or four.
 ASKS = (3, 6, 12, 24)
-# On a CPU the search goes on without the rows that have ended, once they are this share: a row in
-# hundred needs ten times the steps of the others.
+# On a CPU the search goes on without the rows that have ended, once they are this share: one row
+# in a hundred needs ten times the steps of the others.
 _SHARE_ENDED = 0.25
 
 

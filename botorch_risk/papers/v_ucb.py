@@ -121,7 +121,7 @@ def v_ucb(
     """
     check_arguments(v_ucb, locals())
     if rule == "probability" and w_is_chosen and isinstance(environment, IndependentEnvironment):
-        environment.log_density(environment.points)  # raises if there is none
+        environment.log_density(environment.points)  # raises without a density
     return risk_search(
         bounds,
         seeds,

@@ -202,7 +202,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
     def pick_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
         r"""`pick` in NumPy, for weights that were checked.
 
-        At a few rows it takes a tenth of the time.
+        At a few rows it takes a third of the time.
         """
         index = self._index_on_host(values, weights)
         finite = np.isfinite(values.sum(axis=-1))

@@ -302,7 +302,7 @@ class Belief:
         r"""Confidence bounds of this belief, and of others at the same points, in one step."""
         beliefs = (self, *others)
         known = self._bounds
-        if known is None or not _are_same(known.beliefs, beliefs):
+        if known is None or known.beliefs != beliefs:
             known = self._bounds = Bounds(beliefs)  # which stacks the models' factors, once a round
         return known
 
@@ -380,11 +380,6 @@ def _is_gaussian(likelihood: Any) -> bool:
     return type(likelihood) is GaussianLikelihood or isinstance(
         likelihood, FixedNoiseGaussianLikelihood
     )
-
-
-def _are_same(beliefs: Sequence[Belief], others: Sequence[Belief]) -> bool:
-    pairs = zip(beliefs, others, strict=False)
-    return len(beliefs) == len(others) and all(one is other for one, other in pairs)
 
 
 def _join(parts: Sequence[Tensor], dim: int) -> Tensor:

@@ -71,13 +71,16 @@ class PairBoundOnHost:
     def __call__(
         self, Z: ndarray, width: ndarray, floor: ndarray, reduce: ReductionOnHost
     ) -> tuple[ndarray, ndarray | None]:
-        r"""The number of each decision, `batch_shape x m`, and its gradient, likewise `x d_x`.
+        r"""One number for each decision, and its gradient.
 
         Args:
             Z: Scaled decisions `batch_shape x m x d_x`.
             width: A number of standard deviations, broadcastable to `batch_shape x m x 1`.
             floor: The least variance, likewise.
             reduce: Makes the number of the bounds.
+
+        Returns:
+            `batch_shape x m` and `batch_shape x m x d_x`, or None if `reduce` gives no derivative.
         """
         distance = (-2.0 * Z) @ self.train_X.swapaxes(-1, -2)
         distance += np.square(Z).sum(axis=-1, keepdims=True)

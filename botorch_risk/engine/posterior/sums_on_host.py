@@ -26,8 +26,8 @@ MOST_ENTRIES = 2**15
 class SumsOverW:
     r"""What readings at (x, w_j) say about sums over the same `w_j`, for `B` replicates.
 
-    With `k` the correlations of x with the decisions of the data and of the sums, `b` those of w_j
-    with the data, and `F` the factor of the data:
+    Here `k` correlates x with the decisions of the data and of the sums, `b` correlates w_j with
+    the data, and `F` is the factor of the data:
 
         v = scale F (k o b),   variance = scale^2 - |v|^2
         covariance_p = scale k_p q_pj - v' columns_p
@@ -62,7 +62,7 @@ class SumsOverW:
 
     @classmethod
     def of(cls, sums: Any, factors: Any, of_w: Tensor, decisions: Tensor) -> SumsOverW:
-        r"""From tensors; `decisions` are those of the sums, scaled, `B x P x d_x`."""
+        r"""From tensors; the sums are at scaled `decisions`, `B x P x d_x`."""
 
         def batched(part: Tensor) -> ndarray:
             return part.detach().reshape(len(decisions), *part.shape[-2:]).numpy()
@@ -140,7 +140,7 @@ class SumsOverW:
         return value, gradient / self.lengthscale
 
     def _correlations(self, X: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        r"""Scaled decisions, and their correlations with those of the data and of the sums."""
+        r"""Scaled decisions, and how they correlate with the data and with the sums."""
         Z = (X - self.centre) / self.lengthscale
         k = squared_distance(Z, self.inputs)
         k *= -0.5
@@ -149,7 +149,7 @@ class SumsOverW:
         return Z, k[..., :n], k[..., n:]
 
     def _moments(self, of_data: ndarray, of_sums: ndarray) -> tuple[ndarray, ndarray]:
-        # `v` of all w_j are combinations of few rows, those of the basis.
+        # For every w_j, `v` combines the few rows of the basis.
         (B, rank, n), m = self.basis.shape, of_data.shape[1]
         rows = (of_data[:, :, None] * self.basis[:, None]).reshape(B, m * rank, n)
         rows = product(rows, self.factor.swapaxes(-1, -2))

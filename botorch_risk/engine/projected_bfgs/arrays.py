@@ -109,7 +109,7 @@ class Arrays:
 
 
 class Alone(Arrays):
-    r"""NumPy for a single row, whose numbers are scalars, in a third of the time.
+    r"""NumPy for a single row, whose numbers are scalars: a step takes half of the time.
 
     Its vectors and its matrix have no dimension of rows.
     """
