@@ -29,8 +29,8 @@ FLOORS = (
     "recommend",
     "strategies",
     "papers",
-    WINGS,
     "ax",
+    WINGS,
     "problems",
     "metrics",
     "baselines",
@@ -126,6 +126,19 @@ def test_a_wing_imports_one_other_wing_at_most() -> None:
         for wing in wings
     }
     assert {wing: found for wing, found in others.items() if len(found) > 1} == {}
+
+
+def test_a_wing_and_ax_meet_in_one_module() -> None:
+    r"""Its `with_ax`, which the rest of the wing does not import: Ax is an extra."""
+    found = {
+        f"{name} -> {other}"
+        for name, others in imports().items()
+        for other in others
+        if place_of(name) != "ax" and not name.endswith(".with_ax")
+        if place_of(other) == "ax" or other.endswith(".with_ax")
+        if name.startswith("botorch_risk.")
+    }
+    assert found == set()
 
 
 def test_the_engine_has_one_door() -> None:

@@ -220,7 +220,7 @@ VALUES: dict[str, Values] = {
 WITHOUT = {
     "constraints.safe_candidate",
     "engine.optimize_acqf_replicates",
-    "robust.Reduction",
+    "models.Reduction",
     "strategies.EnvironmentSpace",
     "strategies.LinearLimit",
     "tables.TableSearch",

@@ -1,4 +1,4 @@
-r"""The papers work without any one of the wings: a wing is a folder that can be deleted."""
+r"""The papers, and Ax, work without the wings: a wing is a folder that can be deleted."""
 
 import shutil
 import subprocess
@@ -42,11 +42,40 @@ for index, strategy in enumerate(strategies):
     assert strategy.recommend().isfinite().all()
 """
 
+# Trials of an experiment in Ax: a paper's strategy, and one with an outcome constraint.
+TRIALS = """
+import pytest
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+from ax.exceptions.core import UnsupportedError
+from botorch_risk.ax import best_arm, risk_averse, under_uncertain_context
 
-def play_without(wing: str | None, path: Path) -> subprocess.CompletedProcess[str]:
-    left_out = shutil.ignore_patterns("__pycache__", "ax", *([wing] if wing else []))
-    shutil.copytree(PACKAGE, path / "botorch_risk", ignore=left_out)
-    code = f"import sys; sys.path.insert(0, {str(path)!r})\n{ROUND}"
+def client_of(strategy, **limits):
+    client = Client()
+    client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
+    client.configure_optimization("purity", **limits)
+    client.configure_tracking_metrics(["humidity"])
+    client.set_generation_strategy(strategy)
+    for heat in (0.1, 0.5, 0.9):
+        data = {"purity": heat - heat**2, "humidity": 0.3 + heat / 2, "cost": heat}
+        client.complete_trial(client.attach_trial({"heat": heat}), data)
+    return client
+
+client = client_of(under_uncertain_context("purity", {"humidity": (0.0, 1.0)}, num_initial=3))
+assert len(client.get_next_trials(max_trials=1)) == 1
+assert best_arm(client).parameters == {"heat": 0.5}
+limited = client_of(risk_averse("purity", num_initial=3), outcome_constraints=["cost <= 0.6"])
+with pytest.raises(UnsupportedError, match="`botorch_risk.constraints` for outcome constraints"):
+    limited.get_next_trials(max_trials=1)
+"""
+
+
+def play_without(
+    left_out: list[str], path: Path, program: str = ROUND
+) -> subprocess.CompletedProcess[str]:
+    ignored = shutil.ignore_patterns("__pycache__", *left_out)
+    shutil.copytree(PACKAGE, path / "botorch_risk", ignore=ignored)
+    code = f"import sys; sys.path.insert(0, {str(path)!r})\n{program}"
     code += f"\nimport botorch_risk\nassert botorch_risk.__path__[0].startswith({str(path)!r})"
     command = [sys.executable, "-I", "-W", "ignore", "-c", code]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -60,16 +89,21 @@ def play_without(wing: str | None, path: Path) -> subprocess.CompletedProcess[st
     ],
 )
 def test_every_paper_plays_without_a_wing(wing: str, tmp_path: Path) -> None:
-    found = play_without(wing, tmp_path)
+    found = play_without([wing, "ax"], tmp_path)
     assert found.returncode == 0, found.stderr[-2000:]
 
 
-def test_neither_a_paper_nor_what_lies_below_imports_a_wing() -> None:
+def test_ax_works_without_any_wing(tmp_path: Path) -> None:
+    found = play_without(WINGS.split(), tmp_path, TRIALS)
+    assert found.returncode == 0, found.stderr[-2000:]
+
+
+def test_neither_papers_nor_ax_nor_what_lies_below_imports_a_wing() -> None:
     wings = WINGS.split()
     found = {
         f"{name} -> {other}"
         for name, others in imports().items()
-        if name.startswith("botorch_risk.") and place_of(name) not in (*wings, "ax")
+        if name.startswith("botorch_risk.") and place_of(name) not in wings
         for other in others
         if place_of(other) in wings and other.startswith("botorch_risk.")
     }

@@ -1,6 +1,7 @@
 r"""Ax's `Acquisition` for bounds of a risk: with constraints, chosen contexts, perturbed inputs."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -12,27 +13,37 @@ from botorch.models.model import Model
 from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value, select_value
+from botorch_risk.acquisition import select_lacing_value, select_value
+from botorch_risk.acquisition.outcome_constraint import OutcomeConstraint
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.select_value import RiskWithLimit
 from botorch_risk.acquisition.without_compiling import without_compiling
 from botorch_risk.ax.contextual import ContextualRiskModel
-from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
-from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
-from botorch_risk.level_sets import RiskStraddle
+from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.risk import Expectation
+from botorch_risk.risk import Expectation, RiskMeasure
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.decision_then_value import select_least_certain_value
 from botorch_risk.strategies.environment_risk import DISTANCE_IF_W_IS_CHOSEN
 
 CONSTRAINT_BETA, CONSTRAINT_UPPER_BETA = 9.0, 0.0  # as `risk_search` has them, which were measured
 
+# A constraint of this package on the risk of an outcome, from the environment, the risk measure,
+# the threshold, the outcome and whether small values are good. `botorch_risk.constraints` has one.
+ConstraintOfRisk = Callable[[Environment, RiskMeasure, float, int, bool], OutcomeConstraint]
+_constraint_of_risk: list[ConstraintOfRisk] = []
+
+
+def register_constraint(kind: ConstraintOfRisk) -> None:
+    r"""Let `RiskAcquisition` express Ax's outcome constraints by constraints of this kind."""
+    _constraint_of_risk[:] = [kind]
+
 
 class RiskAcquisition(Acquisition):
     r"""Ax's `Acquisition`, in which confidence bounds respect outcome constraints.
 
     Ax passes constraints to an acquisition function, which may ignore them. Bounds of this package
-    are combined with bounds of the constraints, `ConstrainedUpperConfidenceBound`; acquisition
+    are combined with bounds of the constraints, by `botorch_risk.constraints`; acquisition
     functions with an argument `constraints` receive them, and all others are refused. With contexts
     or perturbed inputs, a constraint holds under a risk over them: its option
     `constraint_risk_measure`, or else the risk measure of the objective.
@@ -51,8 +62,9 @@ class RiskAcquisition(Acquisition):
     ) -> AcquisitionFunction:
         options = dict(botorch_acqf_options)
         if contextual := _contextual(model):
-            if issubclass(botorch_acqf_class, (RiskUpperConfidenceBound, RiskStraddle)):
-                # Bounds are of outcomes, and take their risk themselves.
+            arguments = inspect.signature(botorch_acqf_class).parameters.keys()
+            if arguments >= {"environment", "risk_measure"}:
+                # It uses a model of outcomes, and reduces them to the risk itself.
                 (reduction,) = contextual[0].reductions
                 environment, measure = reduction.environment, reduction.risk_measure
                 options = {"environment": environment, "risk_measure": measure, **options}
@@ -77,17 +89,19 @@ class RiskAcquisition(Acquisition):
                     f"{botorch_acqf_class.__name__}, which would leave them aside."
                 )
             return acqf
-        return ConstrainedUpperConfidenceBound(
+        constraints = self._constraints(options)
+        found: AcquisitionFunction = constraints[0].constrained(
             model,
             acqf,
-            self._constraints(options),
-            beta=CONSTRAINT_BETA,
-            upper_beta=CONSTRAINT_UPPER_BETA,
+            constraints,
+            CONSTRAINT_BETA,
+            CONSTRAINT_UPPER_BETA,
             objective_outcome=int(self._objective_weights.nonzero()[0, -1]),
             X_pending=self.X_pending,
         )
+        return found
 
-    def _constraints(self, options: dict[str, Any]) -> list[RiskConstraint]:
+    def _constraints(self, options: dict[str, Any]) -> list[OutcomeConstraint]:
         r"""Ax's rows `weights @ f <= limit`, of one outcome each, under a risk."""
         zero = torch.zeros(1, len(self.search_space_digest.feature_names))
         zero = zero.to(dtype=self.dtype, device=self.device)
@@ -95,6 +109,11 @@ class RiskAcquisition(Acquisition):
         measure = options.get("risk_measure", Expectation())
         measure = self.options.get("constraint_risk_measure") or measure
         assert self._outcome_constraints is not None
+        if not _constraint_of_risk:
+            raise UnsupportedError(
+                "Expected `botorch_risk.constraints` for outcome constraints. It is not installed."
+            )
+        (constraint_of_risk,) = _constraint_of_risk
         found = []
         for weights, limit in zip(*self._outcome_constraints, strict=True):
             outcomes = weights.nonzero().flatten().tolist()
@@ -106,7 +125,7 @@ class RiskAcquisition(Acquisition):
             (outcome,) = outcomes
             weight = weights[outcome].item()
             threshold = limit.item() / weight
-            found.append(RiskConstraint(environment, measure, threshold, outcome, weight > 0))
+            found.append(constraint_of_risk(environment, measure, threshold, outcome, weight > 0))
         return found
 
 
@@ -207,12 +226,8 @@ class ChosenContextAcquisition(RiskAcquisition):
             read: Rows under evaluation, including those just chosen.
             seed: Seed of the random choice among lacing values.
         """
-        constraints = []
-        if isinstance(bound, ConstrainedUpperConfidenceBound):
-            constraints = [
-                each for each in bound.risk_constraints if isinstance(each, RiskConstraint)
-            ]
-            bound = bound.bound
+        constraints = [each for each in bound.risk_constraints if isinstance(each, RiskWithLimit)]
+        bound = bound.of_objective
         value_rule = self.options.get("value_rule", "lacing")
         if value_rule == "lacing":
             return select_lacing_value(bound, x, self.options["rule"], seeds=seed)
@@ -294,7 +309,7 @@ class PartsOfBound(NamedTuple):
     """
 
     objective: Any
-    constraints: ConstrainedUpperConfidenceBound | None
+    constraints: Any
     num_decisions: int | None
 
     def decisions(self, X: Tensor) -> Tensor:
@@ -317,8 +332,8 @@ def parts_of(bound: Any) -> PartsOfBound:
     num_decisions = None
     if isinstance(bound, OfDecisions):
         bound, num_decisions = bound.bound, bound.num_decisions
-    if isinstance(bound, ConstrainedUpperConfidenceBound):
-        return PartsOfBound(bound.bound, bound, num_decisions)
+    if isinstance(bound, PointwiseAcquisitionFunction) and bound.risk_constraints:
+        return PartsOfBound(bound.of_objective, bound, num_decisions)
     return PartsOfBound(bound, None, num_decisions)
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments import KernelDensityEnvironment
+from botorch_risk.models import Reduction, RobustModel
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.robust import Reduction, RobustModel
 
 MIN_SPREAD = 1e-150  # of outcomes, whose square is still a number
 

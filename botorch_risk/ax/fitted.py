@@ -7,11 +7,11 @@ from ax.adapter.base import Adapter
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.ax.finite_table import FiniteTableNode
 from botorch_risk.ax.generator import RiskGenerator
 from botorch_risk.ax.nodes import check_names
 from botorch_risk.ax.observed import ObservedAdapter
@@ -62,10 +62,10 @@ def fitted_adapter(
     else:
         check_names(experiment, generation_strategy)
         (*_, node) = generation_strategy._nodes
-        if isinstance(node, FiniteTableNode):
+        if isinstance(node, ExternalGenerationNode):
             raise UnsupportedError(
-                "Expected a strategy with a model of arms. Got a finite table, of which "
-                "`filled_table` recommends a condition."
+                f"Expected a strategy with a model of arms. Got one that ends with {node.name!r}, "
+                "which recommends by itself, as `filled_table` does for a finite table."
             )
         node._fit(experiment=experiment, data=experiment.lookup_data())
         adapter, source = node._fitted_adapter, f"one that ends with {node.name!r}"

@@ -1,6 +1,5 @@
 r"""Generation strategies for Ax, from its own nodes."""
 
-import inspect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -13,13 +12,12 @@ from botorch.utils.types import DEFAULT
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.acquisition.lacing import LacingRule, check_has_lacing_value
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
-from botorch_risk.arguments import as_floating, check_counts, check_finite, check_positive
+from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.arguments import as_floating, check_counts, check_positive
 from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
-from botorch_risk.ax.nodes import Constraints, after_sobol, generator_spec, standardized
+from botorch_risk.ax.nodes import after_sobol, constraints_of, generator_spec, standardized
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.level_sets import RiskStraddle, Straddle
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk
@@ -79,7 +77,7 @@ def risk_averse(
         metrics=[metric],
         one_objective=True,
         one_metric=True,
-        constraints=_constraints(acquisition),
+        constraints=constraints_of(acquisition),
     )
 
 
@@ -316,47 +314,6 @@ def under_perturbed_inputs(
     )
 
 
-def level_set(
-    threshold: float,
-    *,
-    num_initial: int = 5,
-    seed: int = 0,
-    acquisition: type[AcquisitionFunction] = Straddle,
-    acquisition_options: dict[str, Any] | None = None,
-) -> GenerationStrategy:
-    r"""The straddle heuristic in Ax [Bryan2008straddle]_: which side of a threshold an arm is on.
-
-    Trials of a Sobol sequence come first, then those whose outcome is uncertain and close to the
-    threshold. Whether the metric is maximised or minimised does not matter. Ax requires an
-    objective, but these trials do not look for the best arm.
-
-    Args:
-        threshold: In units of the objective's metric, whether that is maximised or minimised; for
-            an objective of several metrics, such as `"y - z"`, a level of that expression.
-        num_initial: The number of trials of the Sobol sequence.
-        seed: Seed of the Sobol sequence and of every other draw.
-        acquisition: The acquisition function, which takes `threshold`.
-        acquisition_options: Its further arguments.
-
-    Raises:
-        ValueError: If the threshold is not finite, or there is no initial trial.
-
-    Example:
-        >>> level_set(threshold=0.9).name
-        'level_set'
-    """
-    options = {"threshold": _finite(threshold), **(acquisition_options or {})}
-    spec = generator_spec({}, acquisition, options, seed)
-    return after_sobol(
-        "level_set",
-        spec,
-        num_initial,
-        seed,
-        one_objective=True,
-        constraints=_constraints(acquisition),
-    )
-
-
 def _check_metric(metric: str) -> None:
     if not isinstance(metric, str):
         raise TypeError(f"Expected `metric` to be the name of one metric. Got {metric!r}.")
@@ -395,71 +352,9 @@ def _are_numbers(values: Any) -> bool:
         return False
 
 
-def _finite(threshold: float) -> float:
-    r"""A threshold as a plain number; raises ValueError if it is not finite."""
-    check_finite(threshold=threshold)
-    return float(threshold)
-
-
-def _constraints(acquisition: type[AcquisitionFunction]) -> Constraints:
-    r"""The outcome constraints that `RiskAcquisition` can build an acquisition function with."""
-    if issubclass(acquisition, PointwiseAcquisitionFunction):
-        return "any" if callable(getattr(acquisition, "lower", None)) else "none"
-    return "any" if "constraints" in inspect.signature(acquisition).parameters else "none"
-
-
 def _constraint_option(measure: RiskMeasure | None) -> dict[str, RiskMeasure]:
     r"""The option of `RiskAcquisition` that holds the risk measure of constraints."""
     if measure is None:
         return {}
     check_risk_measure(measure)
     return {"constraint_risk_measure": measure}
-
-
-def risk_level_set(
-    metric: str,
-    contexts: Mapping[str, tuple[float, float]],
-    *,
-    threshold: float,
-    risk_measure: RiskMeasure | None = None,
-    num_initial: int = 5,
-    seed: int = 0,
-    acquisition_options: dict[str, Any] | None = None,
-    model_options: dict[str, Any] | None = None,
-) -> GenerationStrategy:
-    r"""The level set of a risk in Ax: which arms are reliable under contexts that are observed.
-
-    As `under_uncertain_context`, but trials go where it is open on which side of the threshold the
-    risk is: `RiskStraddle`. Ax has no experiment without an objective: its best arm is not what
-    these trials look for.
-
-    Args:
-        metric: The objective.
-        contexts: The bounds of each context, by the name of its tracking metric.
-        threshold: Of the risk, in units of the metric; where it is minimised, of the risk of its
-            negative, with the sign changed.
-        risk_measure: Larger is better; by default `Expectation()`.
-        num_initial: The number of trials of the Sobol sequence.
-        seed: Of the sequence and of all draws.
-        acquisition_options: Further arguments of `RiskStraddle`.
-        model_options: Further arguments of `ContextualRiskModel`.
-
-    Raises:
-        ValueError: If the threshold is not finite, there is no context, bounds are not in order, or
-            there is no initial trial.
-        TypeError: If `risk_measure` is not a measure of risk.
-
-    Example:
-        >>> risk_level_set("purity", {"humidity": (0.0, 1.0)}, threshold=0.9).name
-        'under_uncertain_context'
-    """
-    return under_uncertain_context(
-        metric,
-        contexts,
-        risk_measure=risk_measure,
-        num_initial=num_initial,
-        seed=seed,
-        acquisition=RiskStraddle,
-        acquisition_options={"threshold": _finite(threshold), **(acquisition_options or {})},
-        model_options=model_options,
-    )

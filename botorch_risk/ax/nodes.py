@@ -30,6 +30,7 @@ from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms.outcome import Standardize
 
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.arguments import check_counts, check_integers
 from botorch_risk.ax.contextual import MIN_SPREAD
 from botorch_risk.ax.generator import RiskGenerators
@@ -314,8 +315,8 @@ def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, 
         options: Its arguments by name.
 
     Example:
-        >>> from botorch_risk.level_sets import Straddle
-        >>> check_options(Straddle, {"threshold": 0.9})
+        >>> from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
+        >>> check_options(RiskAverseUpperConfidenceBound, {"risk_aversion": 2.0})
     """
     if not (isinstance(acquisition, type) and issubclass(acquisition, AcquisitionFunction)):
         raise TypeError(f"Expected `acquisition` to be a class. Got {acquisition!r}.")
@@ -367,3 +368,10 @@ def generator_spec(
             **more,
         },
     )
+
+
+def constraints_of(acquisition: type[AcquisitionFunction]) -> Constraints:
+    r"""The outcome constraints that `RiskAcquisition` can build an acquisition function with."""
+    if issubclass(acquisition, PointwiseAcquisitionFunction):
+        return "any" if callable(getattr(acquisition, "lower", None)) else "none"
+    return "any" if "constraints" in inspect.signature(acquisition).parameters else "none"

@@ -1,6 +1,8 @@
 r"""Names by which Ax finds, fits and stores the classes of this package."""
 
+import importlib
 import inspect
+import pkgutil
 from types import ModuleType
 from typing import Any
 
@@ -16,14 +18,14 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_risk import acquisition, constraints, level_sets, repeats, risk
+import botorch_risk
+from botorch_risk import acquisition, risk
 from botorch_risk.ax.acquisition import (
     ChosenContextAcquisition,
     PerturbedInputsAcquisition,
     RiskAcquisition,
 )
 from botorch_risk.ax.contextual import ContextualRiskModel
-from botorch_risk.ax.finite_table import FiniteTableNode
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.ax.nodes import KnownNames
 from botorch_risk.ax.random_exploration import Exp3Criterion
@@ -51,9 +53,7 @@ def register() -> None:
     for model in MODELS:
         register_model(model)
         fit_botorch_model.register(model)(_fit)
-    for module in (acquisition, constraints, level_sets, repeats):
-        for function in _public(module, AcquisitionFunction):
-            register_acquisition_function(function)
+    register_acquisition_functions(acquisition)
     for kind in (RiskAcquisition, ChosenContextAcquisition, PerturbedInputsAcquisition):
         register_acquisition(kind)
     for measure in _public(risk, RiskMeasure):  # whose fields say all; kernels cannot be stored
@@ -62,12 +62,24 @@ def register() -> None:
     for criterion in (Exp3Criterion, KnownNames):
         CORE_DECODER_REGISTRY[criterion.__name__] = criterion
         CORE_ENCODER_REGISTRY[criterion] = transition_criterion_to_dict
-    CORE_DECODER_REGISTRY[FiniteTableNode.__name__] = FiniteTableNode
-    CORE_ENCODER_REGISTRY[FiniteTableNode] = _of_table
+    for wing in _wings_with_ax():
+        importlib.import_module(wing)  # registers what the wing has for Ax
 
 
-def _of_table(node: FiniteTableNode) -> dict[str, Any]:
-    return {"__type": type(node).__name__, **node.arguments()}
+def register_acquisition_functions(module: ModuleType) -> None:
+    r"""Register the public acquisition functions of a module."""
+    for function in _public(module, AcquisitionFunction):
+        register_acquisition_function(function)
+
+
+def _wings_with_ax() -> list[str]:
+    r"""The modules `with_ax` of the folders that are installed."""
+    found = []
+    for folder in pkgutil.iter_modules(botorch_risk.__path__):
+        inside = [f"{place}/{folder.name}" for place in botorch_risk.__path__]
+        if folder.ispkg and any(each.name == "with_ax" for each in pkgutil.iter_modules(inside)):
+            found.append(f"{botorch_risk.__name__}.{folder.name}.with_ax")
+    return found
 
 
 def _fit(

@@ -1,10 +1,8 @@
 r"""Risk in BoTorch's Monte-Carlo acquisition functions: models and objectives of joint samples."""
 
-from .model import RobustModel, RobustPath
 from .monte_carlo import MonteCarloDecision
 from .pareto_search import HypervolumeImprovement, ObjectiveRisksRecipe, ParetoSearch, pareto_search
 from .risk_objective import RiskObjective
-from .risk_posterior import Reduction
 from .robust import Robust, robust
 
 __all__ = [
@@ -12,11 +10,8 @@ __all__ = [
     "MonteCarloDecision",
     "ObjectiveRisksRecipe",
     "ParetoSearch",
-    "Reduction",
     "RiskObjective",
     "Robust",
-    "RobustModel",
-    "RobustPath",
     "pareto_search",
     "robust",
 ]

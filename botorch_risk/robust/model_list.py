@@ -13,8 +13,8 @@ from botorch.sampling.normal import NormalMCSampler
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
-from botorch_risk.robust.joint_posterior import JointPosterior, collapsed, normal_sampler
-from botorch_risk.robust.risk_posterior import RiskPosterior
+from botorch_risk.models.joint_posterior import JointPosterior, collapsed, normal_sampler
+from botorch_risk.models.risk_posterior import RiskPosterior
 
 
 class RobustModelList(ModelList):

@@ -25,10 +25,10 @@ from botorch_risk.models.outcomes import (
     spread_of,
     warn_if_out_of_reach,
 )
+from botorch_risk.models.risk_posterior import Reduction
+from botorch_risk.models.robust_model import MEMORY_LIMIT, RobustModel
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.robust.model import MEMORY_LIMIT, RobustModel
 from botorch_risk.robust.model_list import RobustModelList
-from botorch_risk.robust.risk_posterior import Reduction
 
 
 class Robust(NamedTuple):

@@ -15,7 +15,6 @@ from botorch_risk.acquisition import qRiskAverseUpperConfidenceBound
 from botorch_risk.ax import (
     ContextualRiskModel,
     ObservedDataset,
-    level_set,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
@@ -23,6 +22,7 @@ from botorch_risk.ax import (
 from botorch_risk.ax.acquisition import _contextual
 from botorch_risk.ax.generator import RiskGenerator
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
+from botorch_risk.level_sets.with_ax import level_set
 from botorch_risk.risk import Expectation
 from tests.ax.test_generator import BOUNDS, data, generator
 

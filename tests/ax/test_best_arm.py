@@ -4,8 +4,9 @@ import pytest
 from ax.api.client import Client
 from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
 
-from botorch_risk.ax import best_arm, level_set, under_uncertain_context
+from botorch_risk.ax import best_arm, under_uncertain_context
 from botorch_risk.ax.trials import measured_arms
+from botorch_risk.level_sets.with_ax import level_set
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import WorstCase
 from tests.ax.laboratory import HUMIDITY, PARAMETERS, laboratory, play, with_table

@@ -7,9 +7,10 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
-from botorch_risk.ax import level_set, risk_averse
+from botorch_risk.ax import risk_averse
 from botorch_risk.ax.fitted import confidence_bound, encoded, fitted_adapter, model_of
 from botorch_risk.ax.trials import measured_arms
+from botorch_risk.level_sets.with_ax import level_set
 from botorch_risk.models import MeanVarianceGP
 from tests.ax.laboratory import adapter_of, complete, laboratory, play, with_table
 

@@ -5,7 +5,8 @@ import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
-from botorch_risk.ax import level_set, risk_averse, risk_level_set
+from botorch_risk.ax import risk_averse
+from botorch_risk.level_sets.with_ax import level_set, risk_level_set
 from tests.ax.laboratory import laboratory, node_of, play
 
 

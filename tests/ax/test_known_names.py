@@ -7,15 +7,14 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 
 from botorch_risk.ax import (
     best_arm,
-    level_set,
     risk_averse,
-    risk_level_set,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
     with_random_exploration,
 )
 from botorch_risk.ax.nodes import KnownNames
+from botorch_risk.level_sets.with_ax import level_set, risk_level_set
 from tests.ax.laboratory import HUMIDITY, TABLE, complete, laboratory, play
 
 WEATHER = {"purty": ([0.0, 1.0], [0.5, 0.5])}

@@ -17,8 +17,6 @@ from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperCo
 from botorch_risk.ax import (
     ContextualRiskModel,
     best_arm,
-    filled_table,
-    finite_table,
     readings,
     risk_averse,
     under_perturbed_inputs,
@@ -42,6 +40,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.tables import table_search
+from botorch_risk.tables.with_ax import filled_table, finite_table
 from tests.ax.laboratory import adapter_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of units in which decimals are lost

@@ -20,8 +20,6 @@ from botorch_risk.ax import (
     NoiseSlicePlot,
     RiskFrontierPlot,
     best_arm,
-    filled_table,
-    finite_table,
     readings,
     risk_averse,
     under_perturbed_inputs,
@@ -30,6 +28,7 @@ from botorch_risk.ax import (
     with_random_exploration,
 )
 from botorch_risk.ax.random_exploration import _best_outcomes
+from botorch_risk.tables.with_ax import filled_table, finite_table
 from tests.ax.laboratory import adapter_of, card_of
 
 pytestmark = [pytest.mark.filterwarnings("ignore:Parameterization .* is in out-of-design")]

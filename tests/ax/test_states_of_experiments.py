@@ -14,20 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from botorch_risk.ax import (
-    CalibrationPlot,
     RiskFrontierPlot,
     best_arm,
-    filled_table,
-    finite_table,
-    level_set,
     risk_averse,
-    risk_level_set,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
     with_random_exploration,
 )
 from botorch_risk.ax.trials import is_inside, measured_arms
+from botorch_risk.diagnostics.with_ax import CalibrationPlot
+from botorch_risk.level_sets.with_ax import level_set, risk_level_set
+from botorch_risk.tables.with_ax import filled_table, finite_table
 from tests.ax.laboratory import HUMIDITY, PARAMETERS, laboratory, outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of units, contexts and least infeasible arms

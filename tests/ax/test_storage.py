@@ -17,10 +17,8 @@ from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_a
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, qRiskAverseUpperConfidenceBound
 from botorch_risk.ax import (
-    level_set,
     register,
     risk_averse,
-    risk_level_set,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
@@ -28,6 +26,7 @@ from botorch_risk.ax import (
 )
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.level_sets import Straddle
+from botorch_risk.level_sets.with_ax import level_set, risk_level_set
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk

@@ -13,10 +13,11 @@ from botorch.models.transforms import input as transforms
 from botorch_risk import environments as ours
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+from botorch_risk.models import Reduction, RobustModel
 from botorch_risk.models.botorch_parts import as_environment, parts_of
 from botorch_risk.papers import risk_kde
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
-from botorch_risk.robust import Reduction, RiskObjective, RobustModel, pareto_search, robust
+from botorch_risk.robust import RiskObjective, pareto_search, robust
 from botorch_risk.strategies import risk_search
 from tests.models.risks import ENVIRONMENT, decisions, gp, two_outcomes
 

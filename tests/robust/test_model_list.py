@@ -9,10 +9,10 @@ from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import SobolQMCNormalSampler
 
 from botorch_risk.acquisition.without_compiling import without_compiling
+from botorch_risk.models.risk_posterior import Reduction
+from botorch_risk.models.robust_model import RobustModel
 from botorch_risk.risk import Expectation, WorstCase
-from botorch_risk.robust.model import RobustModel
 from botorch_risk.robust.model_list import JoinedPosterior, RobustModelList
-from botorch_risk.robust.risk_posterior import Reduction
 from tests.models.risks import ENVIRONMENT, EnsembleGP, decisions, gp, two_outputs
 
 

@@ -25,9 +25,10 @@ from botorch_risk.constraints import (
     RiskConstraint,
 )
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, PerturbedEnvironment
+from botorch_risk.models import RobustModel
 from botorch_risk.models.outcomes import spread_of
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk, WorstCase
-from botorch_risk.robust import RobustModel, robust
+from botorch_risk.robust import robust
 from tests.contracts import mean_variance_gp, repeated_data
 from tests.models.risks import (
     DISTRIBUTION,

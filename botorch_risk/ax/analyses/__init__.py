@@ -1,8 +1,7 @@
-r"""Cards for Ax's `Client.compute_analyses`: the noise, the contexts, the risk, the calibration."""
+r"""Cards for Ax's `Client.compute_analyses`: the noise, the contexts, the risk."""
 
-from .calibration import CalibrationPlot
 from .context_distribution import ContextDistributionPlot
 from .noise_slice import NoiseSlicePlot
 from .risk_frontier import RiskFrontierPlot
 
-__all__ = ["CalibrationPlot", "ContextDistributionPlot", "NoiseSlicePlot", "RiskFrontierPlot"]
+__all__ = ["ContextDistributionPlot", "NoiseSlicePlot", "RiskFrontierPlot"]

@@ -14,7 +14,7 @@ from plotly.subplots import make_subplots
 from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis
 from botorch_risk.ax.fitted import model_of
 from botorch_risk.environments import KernelDensity, KernelDensityEnvironment
-from botorch_risk.robust import RobustModel
+from botorch_risk.models import RobustModel
 
 FEWEST_POINTS, MOST_POINTS = 201, 4001  # of each curve
 ROW_HEIGHT = 300  # pixels

@@ -13,12 +13,8 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 
-from botorch_risk.ax import (
-    CalibrationPlot,
-    ContextDistributionPlot,
-    NoiseSlicePlot,
-    RiskFrontierPlot,
-)
+from botorch_risk.ax import ContextDistributionPlot, NoiseSlicePlot, RiskFrontierPlot
+from botorch_risk.diagnostics.with_ax import CalibrationPlot
 from tests.ax.laboratory import adapter_of, card_of, complete, laboratory, play, with_table
 
 ALL = [CalibrationPlot(), ContextDistributionPlot(), NoiseSlicePlot("heat"), RiskFrontierPlot()]

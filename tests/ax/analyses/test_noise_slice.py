@@ -9,8 +9,9 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 
 from botorch_risk.acquisition import qRiskAverseUpperConfidenceBound
-from botorch_risk.ax import NoiseSlicePlot, best_arm, level_set, readings, risk_averse
+from botorch_risk.ax import NoiseSlicePlot, best_arm, readings, risk_averse
 from botorch_risk.ax.fitted import model_of
+from botorch_risk.level_sets.with_ax import level_set
 from tests.ax.laboratory import PARAMETERS, TABLE, adapter_of, card_of, laboratory, play, with_table
 
 SLICE = {"heat": 0.25, "stir": 1.0}

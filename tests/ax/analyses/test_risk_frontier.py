@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from botorch_risk.ax import RiskFrontierPlot, best_arm, level_set, risk_averse, value_at_risk
+from botorch_risk.ax import RiskFrontierPlot, best_arm, risk_averse, value_at_risk
 from botorch_risk.ax.best_arm import Rule
 from botorch_risk.ax.fitted import model_of
+from botorch_risk.level_sets.with_ax import level_set
 from tests.ax.laboratory import adapter_of, card_of, laboratory, play, with_table
 
 

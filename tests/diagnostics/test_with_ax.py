@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from botorch_risk.ax import CalibrationPlot, level_set, risk_averse, under_uncertain_context
+from botorch_risk.ax import risk_averse, under_uncertain_context
 from botorch_risk.ax.fitted import model_of
 from botorch_risk.diagnostics import leave_one_out, verdict
+from botorch_risk.diagnostics.with_ax import CalibrationPlot
+from botorch_risk.level_sets.with_ax import level_set
 from tests.ax.laboratory import HUMIDITY, adapter_of, card_of, laboratory, play, with_table
 
 

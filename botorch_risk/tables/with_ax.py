@@ -1,5 +1,9 @@
 r"""A finite table in Ax: conditions x contexts, both of choice parameters."""
 
+from botorch_risk.extras import require_extra
+
+require_extra("ax", "botorch_risk[ax]")
+
 import itertools
 import math
 import warnings
@@ -17,7 +21,11 @@ from ax.exceptions.core import SearchSpaceExhausted, UnsupportedError, UserInput
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.registry import CORE_CLASS_DECODER_REGISTRY, CORE_DECODER_REGISTRY
+from ax.storage.json_store.registry import (
+    CORE_CLASS_DECODER_REGISTRY,
+    CORE_DECODER_REGISTRY,
+    CORE_ENCODER_REGISTRY,
+)
 from botorch.exceptions.warnings import InputDataWarning
 
 from botorch_risk.arguments import check_counts, check_integers, check_numbers
@@ -33,6 +41,8 @@ from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure
 from botorch_risk.tables import TABLE_RULES, TableRule
 from botorch_risk.tables.table_search import Pair, TableSearch, table_search
+
+__all__ = ["FiniteTableNode", "filled_table", "finite_table"]
 
 
 class FiniteTableNode(ExternalGenerationNode):
@@ -324,3 +334,11 @@ def filled_table(client: Client) -> TableSearch:
     if not isinstance(node, FiniteTableNode):
         raise UnsupportedError(f"Expected a strategy `finite_table`. Got {strategy.name!r}.")
     return node.filled(experiment, experiment.lookup_data())
+
+
+def _stored(node: FiniteTableNode) -> dict[str, Any]:
+    return {"__type": type(node).__name__, **node.arguments()}
+
+
+CORE_DECODER_REGISTRY[FiniteTableNode.__name__] = FiniteTableNode
+CORE_ENCODER_REGISTRY[FiniteTableNode] = _stored

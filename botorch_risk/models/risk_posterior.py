@@ -17,8 +17,8 @@ from torch.nn import Module, ModuleList
 
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.joint_posterior import JointPosterior
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.robust.joint_posterior import JointPosterior
 from botorch_risk.steady import one_look
 
 _MOMENT_SAMPLES = 64  # and as many with the opposite sign

@@ -15,8 +15,8 @@ from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
 from botorch_risk.engine import Belief
-from botorch_risk.robust.joint_posterior import JointPosterior
-from botorch_risk.robust.model import constant_rows, rows_without_gradient
+from botorch_risk.models.joint_posterior import JointPosterior
+from botorch_risk.models.robust_model import constant_rows, rows_without_gradient
 
 KERNELS = {
     "rbf": lambda: RBFKernel(ard_num_dims=2),

@@ -9,15 +9,15 @@ from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_model
 
-from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
-from botorch_risk.robust.model import RobustModel, RobustPath
-from botorch_risk.robust.risk_posterior import (
+from botorch_risk.models.risk_posterior import (
     Column,
     Reduction,
     RiskPosterior,
     SharedRisks,
     reduce_columns,
 )
+from botorch_risk.models.robust_model import RobustModel, RobustPath
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
 from tests.models.risks import DISTRIBUTION, ENVIRONMENT, W, decisions, gp, two_outputs
 
 

@@ -17,21 +17,21 @@ from torch import Tensor
 from botorch_risk.arguments import check_numbers
 from botorch_risk.engine import Belief
 from botorch_risk.gradients import condition, conditioning_on, predicting_with
+from botorch_risk.models.joint_posterior import JointPosterior
 from botorch_risk.models.outcomes import (
     ModelOfRisks,
     check_outcomes,
     refuse_reduced,
     single_outcome,
 )
-from botorch_risk.points import as_points, input_widths
-from botorch_risk.robust.joint_posterior import JointPosterior
-from botorch_risk.robust.risk_posterior import (
+from botorch_risk.models.risk_posterior import (
     Reduction,
     Reductions,
     RiskPosterior,
     SharedRisks,
     reduce_columns,
 )
+from botorch_risk.points import as_points, input_widths
 
 
 def constant_rows(X: Tensor) -> int:

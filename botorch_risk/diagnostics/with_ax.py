@@ -1,5 +1,9 @@
 r"""A card that shows how often a model's bands contain unseen data."""
 
+from botorch_risk.extras import require_extra
+
+require_extra("ax", "botorch_risk[ax]")
+
 from typing import Any
 
 import pandas as pd
@@ -11,7 +15,9 @@ from plotly import graph_objects as go
 from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis, band
 from botorch_risk.ax.fitted import model_of
 from botorch_risk.diagnostics import coverage, leave_one_out, verdict
-from botorch_risk.robust import RobustModel
+from botorch_risk.models import RobustModel
+
+__all__ = ["CalibrationPlot"]
 
 GRAY = "#808080"
 

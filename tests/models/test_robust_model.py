@@ -17,6 +17,8 @@ from botorch_risk.environments import InputPerturbation
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import check_outcomes
+from botorch_risk.models.risk_posterior import Reduction, Reductions
+from botorch_risk.models.robust_model import RobustModel
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -26,8 +28,6 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.robust.model import RobustModel
-from botorch_risk.robust.risk_posterior import Reduction, Reductions
 from tests.models.risks import (
     ENVIRONMENT,
     DecisionDependent,
