@@ -23,7 +23,7 @@ FLOORS = (
     "environments",
     "test_functions",
     "fit",
-    "models",
+    "models examples",
     "bandits",
     "acquisition",
     "recommend",
