@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from botorch_risk_bench.problems import ChanceConstrainedBranin, ChanceConstrainedGramacy
 from torch import Tensor
 
 from bench.speed.timing import environment, interleaved
@@ -21,7 +22,6 @@ from botorch_risk.constraints import RiskConstraint
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import risk_search
-from botorch_risk.test_functions import ChanceConstrainedBranin, ChanceConstrainedGramacy
 
 NOISE_STD = 0.02
 SEARCH: dict[str, Any] = {"num_restarts": 4, "raw_samples": 64}

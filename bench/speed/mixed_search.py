@@ -16,6 +16,7 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import manual_seed
+from botorch_risk_bench.problems import MixedNewsvendor
 from torch import Tensor
 
 from bench.speed.timing import environment, interleaved
@@ -24,7 +25,6 @@ from botorch_risk.engine import fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.models import one_hot_inputs
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import Box
-from botorch_risk.test_functions import MixedNewsvendor
 
 PROBLEM = MixedNewsvendor()
 BOX = Box(PROBLEM.decision_bounds, [1], [2])

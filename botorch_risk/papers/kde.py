@@ -10,7 +10,7 @@ Symbols of the paper, and names here:
 
 Equations and results, by what computes them:
 
-    test_functions.ExpectationTestProblem
+    risk.Expectation
         Eq. (1)         the expectation, of which regret is the loss
     environments.KernelDensity
         Eq. (2)         kernel density of the contexts
@@ -23,8 +23,6 @@ Equations and results, by what computes them:
     papers.drbo_kde
         Eq. (6)         DRBO-KDE's acquisition function over samples
         Algorithm 2     DRBO-KDE
-    test_functions.EnvironmentalHartmann
-        Eq. (28)        centres of Hartmann's function
     papers.learnt_context_beta
         Lemma 6         expected excess of f over its bound
         Theorem 1       the width beta_t of SBO-KDE (the regret is a rate)

@@ -346,7 +346,7 @@ def _index_of_kth(values: Tensor, k: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Expectation(RiskMeasure):
-    r"""The mean, neutral to risk: `risk = sum_j weights_j values_j`."""
+    r"""The mean, neutral to risk: `risk = sum_j weights_j values_j`, Eq. (1) of [Huang2024kde]_."""
 
     def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor:
         return self(mean, weights)

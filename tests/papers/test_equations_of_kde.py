@@ -12,7 +12,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from botorch_risk.papers import drbo_kde, learnt_context_beta, sbo_kde
-from botorch_risk.risk import total_variation_worst_case
+from botorch_risk.risk import Expectation, total_variation_worst_case
 from botorch_risk.strategies import Strategy
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -49,6 +49,16 @@ def test_the_worst_case_is_the_dual_program(radius: float) -> None:
             torch.from_numpy(values), torch.from_numpy(weights), radius
         )
         assert found.item() == pytest.approx(dual(values, weights, radius), abs=1e-9)
+
+
+def test_the_objective_is_an_integral() -> None:
+    r"""Eq. (1): E[f(x, c)], over the middles of 400 equally likely cells of a normal c."""
+    contexts = norm.ppf((np.arange(400) + 0.5) / 400)
+    weights = torch.full((400,), 1 / 400, dtype=torch.double)
+    for x in (-0.5, 0.0, 1.2):
+        found = Expectation()(torch.from_numpy(np.cos(2 * x + contexts)), weights)
+        expected, _ = quad(lambda c, x=x: np.cos(2 * x + c) * norm.pdf(c), -9, 9)
+        assert found.item() == pytest.approx(expected, abs=1e-3)
 
 
 def played(make: Any, seeds: list[int], **options: Any) -> Strategy:

@@ -24,10 +24,9 @@ from botorch_risk.risk import (
 from botorch_risk.robust import MonteCarloDecision
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import DecisionThenValue, LacingValue, largest_bound, risk_search
-from botorch_risk.test_functions import EnvironmentalAckley
 
-PROBLEM = EnvironmentalAckley(1)
-DECISIONS, CONTEXTS = PROBLEM.bounds[:, :2], PROBLEM.bounds[:, 2:]
+DECISIONS = torch.tensor([[-32.0, -32.0], [32.0, 32.0]], dtype=torch.double)
+CONTEXTS = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SMALL: dict[str, Any] = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "sbo_kde": (sbo_kde, {"n_w": 32}),
@@ -46,9 +45,11 @@ def build(name: str, seeds: Any = (0, 1, 2), **options: Any) -> Any:
 
 def meet(strategy: Any, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
     r"""Decisions with the contexts that they meet, and their outcomes."""
-    W = PROBLEM.sample_environment(X.shape[-2], generators(strategy.seeds, "contexts", index))
-    points = torch.cat([X, W], dim=-1)
-    return points, PROBLEM(points).unsqueeze(-1)
+    streams = generators(strategy.seeds, "contexts", index)
+    draws = [torch.randn(X.shape[-2], 1, generator=each, dtype=torch.double) for each in streams]
+    W = (0.5 + 0.2 * torch.stack(draws)).clamp(0, 1)
+    distance = torch.cat([X / 10, 3 * (W - 0.6)], dim=-1).norm(dim=-1, keepdim=True)
+    return torch.cat([X, W], dim=-1), (2 * distance).cos() - distance
 
 
 def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:

@@ -16,11 +16,8 @@ from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.robust import HypervolumeImprovement, pareto_search, robust
 from botorch_risk.robust.monte_carlo import model_of_replicate
-from botorch_risk.robust.pareto_search import of_measures
-from botorch_risk.strategies import Box, Strategy, random_decision
+from botorch_risk.strategies import Strategy
 from botorch_risk.strategies.environment_risk import Turn
-from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.test_functions import EnvironmentalSchaffer
 from tests.strategies.cases import OBJECTIVES
 from tests.strategies.loops import play, recommended
 
@@ -60,35 +57,6 @@ def test_it_asks_for_what_botorch_finds_best_on_the_risks() -> None:
         found = acquisition(asked)
     assert found > scores.max() - 0.3  # of a logarithm; other samples than its own
     assert scores.max() - scores.min() > 2
-
-
-@pytest.mark.slow
-def test_it_beats_random_decisions() -> None:
-    problem = EnvironmentalSchaffer(noise_std=0.02)
-    measure = ConditionalValueAtRisk(problem.risk_level)
-    parts: dict[str, Any] = {"environment": problem.environment, "num_initial": 8}
-    search = pareto_search(
-        problem.decision_bounds,
-        0,
-        risk_measure=measure,
-        acquisition=HypervolumeImprovement(tuple(problem.ref_point.tolist()), 16),
-        num_restarts=2,
-        raw_samples=16,
-        max_iterations=10,
-        **parts,
-    )
-    space = EnvironmentSpace(Box(problem.decision_bounds), problem.environment, w_is_chosen=False)
-    random = Strategy(space, of_measures([measure, measure], random_decision), 0, num_initial=8)
-    reached = []
-    for strategy in (search, random):
-        for index in range(7):
-            X = strategy.ask()
-            streams = [torch.Generator().manual_seed(index)]
-            pairs = torch.cat([X, problem.draw_contexts(X, streams)], dim=-1)
-            strategy.tell(pairs, problem.sample_outcomes(pairs, 1, streams))
-        reached.append(problem.hypervolume_of(strategy.recommend()).item())
-    assert reached[0] > reached[1] + 0.02
-    assert reached[0] < problem.max_hv
 
 
 @pytest.mark.slow

@@ -25,7 +25,6 @@ from botorch_risk.strategies import Acquire, Box, DecisionThenValue, Strategy
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
     HeteroscedasticSine,
-    MixedNewsvendor,
     ValueAtRiskBranin,
     unit_grid,
 )
@@ -135,15 +134,30 @@ class NoisyOven:
 
 
 class NoisySeasons:
-    r"""`MixedNewsvendor`, which gives repeats as `PROBLEM` does."""
+    r"""The profit of a season at a price, a number of lots and a supplier; w is its quality."""
+
+    bounds = torch.tensor([[3.0, 1.0, 0.0], [10.0, 8.0, 2.0]], dtype=torch.double)
+    contexts = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    integers, categories = (1,), (2,)
+    suppliers = torch.tensor([[15.0, 20.0, 30.0], [3.0, 2.4, 1.7], [0.0, 0.2, 0.6]]).double()
 
     def __init__(self) -> None:
-        self.outcome = MixedNewsvendor(noise_std=0.1)
-        self.bounds, self.contexts = self.outcome.bounds.tensor_split([3], dim=-1)
-        self.integers, self.categories = (1,), (2,)
-        self.environment = self.outcome.environment
-        self.draw_contexts = self.outcome.draw_contexts
-        self.sample_repeats = self.outcome.sample_repeats
+        qualities = torch.linspace(0, 1, 33, dtype=torch.double)
+        masses = (-((qualities - 0.5) / 0.15).square() / 2).exp()
+        self.environment = DiscreteEnvironment(qualities.unsqueeze(-1), masses / masses.sum())
+
+    def draw_contexts(self, X: Tensor, streams: Any) -> Tensor:
+        return self.environment.sample(X.shape[-2], streams)
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
+        price, lots, supplier, quality = X.unbind(dim=-1)
+        units, cost, loss = self.suppliers[:, supplier.long()].unbind(dim=0)
+        demand = 400 * (-price / 4).exp() * (0.4 + 1.2 * quality)
+        received = lots * units * (1 - loss * (1 - quality))
+        profit = price * torch.minimum(demand, received) - cost * lots * units
+        shape = (X.shape[-2], num_repeats)
+        noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
+        return profit.unsqueeze(-1) / 100 + 0.1 * torch.stack(noise)
 
 
 PROBLEM = HeteroscedasticSine()

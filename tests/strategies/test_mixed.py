@@ -9,26 +9,21 @@ from botorch.acquisition import UpperConfidenceBound, qUpperConfidenceBound
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
-from botorch.optim import optimize_acqf_mixed, optimize_acqf_mixed_alternating
 from botorch.sampling import SobolQMCNormalSampler
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.acquisition.risk_bound import gp_ucb
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.models import one_hot_inputs
 from botorch_risk.papers import RandomOrAcquire
 from botorch_risk.risk import ConditionalValueAtRisk
-from botorch_risk.robust import MonteCarloDecision, robust
+from botorch_risk.robust import MonteCarloDecision
 from botorch_risk.strategies import Acquire, Box, Strategy, risk_search
 from botorch_risk.strategies.encoded_decisions import (
     AcquisitionOfDecisions,
     decoded,
     maximize_by_botorch,
 )
-from botorch_risk.test_functions import MixedNewsvendor
 from tests.strategies.cases import OVEN, SEASONS
 from tests.strategies.loops import play
 
@@ -126,18 +121,6 @@ def test_any_risk_of_mixed_decisions(name: str) -> None:
         assert torch.equal(X[..., 1:], X[..., 1:].round())
 
 
-@pytest.mark.slow
-def test_the_optimum_of_the_mixed_newsvendor_is_approached() -> None:
-    problem = MixedNewsvendor()
-    box = Box(problem.decision_bounds, problem.discrete_inds[:1], problem.categorical_inds)
-    known = {"environment": problem.environment, "risk_measure": ConditionalValueAtRisk(0.2)}
-    options = {"reporting": "posterior_mean_everywhere", "num_restarts": 4, "raw_samples": 64}
-    strategy = risk_search(box, [0, 1], num_initial=40, **known, **options)
-    play(strategy, 4, problem=SEASONS)
-    regret = problem.optimal_conditional_value_at_risk - problem.objective(strategy.recommend())
-    assert (regret < 0.3).all()
-
-
 def test_known_noise_sees_decisions() -> None:
     seen: list[Tensor] = []
 
@@ -152,48 +135,6 @@ def test_known_noise_sees_decisions() -> None:
     for X in seen:
         assert X.shape[-1] == 3
         assert torch.equal(BOX.checked(X), X)
-
-
-# A user's own loop with BoTorch's optimisers.
-
-
-@pytest.fixture(scope="module")
-def newsvendor() -> dict[str, Any]:
-    problem = MixedNewsvendor()
-    box = Box(problem.decision_bounds, [1], [2])
-    X = box.initial([0], 40)[0]
-    W = problem.environment.points[torch.arange(40) % len(problem.environment.points)]
-    pairs = torch.cat([X, W], dim=-1)
-    transform = one_hot_inputs(problem.bounds, categories=[2])
-    Y = problem(pairs).unsqueeze(-1)
-    gp = SingleTaskGP(pairs, Y, input_transform=transform).eval()
-    measure = ConditionalValueAtRisk(problem.risk_level)
-    bound = RiskUpperConfidenceBound(gp, problem.environment, measure, beta=4.0)
-    risks, options = robust(gp, problem.environment, measure)
-    sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
-    improvement = qLogExpectedImprovement(risks, best_f=1.0, sampler=sampler, **options)
-    return {"bound": bound, "robust": improvement, "box": box}
-
-
-@pytest.mark.parametrize("name", ["bound", "robust"])
-@pytest.mark.slow
-def test_botorchs_mixed_optimisers_on_the_newsvendor(newsvendor: Any, name: str) -> None:
-    acqf, box = newsvendor[name], newsvendor["box"]
-    with manual_seed(0):
-        found, value = optimize_acqf_mixed_alternating(
-            acqf, box.bounds, box.discrete_dims, box.cat_dims, **FAST
-        )
-        features = [{1: 3.0, 2: float(supplier)} for supplier in range(3)]
-        fixed, fixed_value = optimize_acqf_mixed(
-            acqf, box.bounds, q=1, fixed_features_list=features, **FAST
-        )
-    assert torch.equal(box.checked(found), found) and torch.equal(box.checked(fixed), fixed)
-    assert fixed[0, 1] == 3 and fixed_value.isfinite()
-    if name == "bound":
-        _, ours = optimize_acqf_replicates(
-            acqf, box.bounds, seeds=0, discrete_dims=box.discrete_dims, cat_dims=box.cat_dims
-        )
-        assert ours.item() >= max(value.item(), fixed_value.item()) - 1e-6
 
 
 CODES = [0, 1, 2, 3], [2, 0, 3, 1]

@@ -11,21 +11,13 @@ from torch import Tensor
 from botorch_risk.test_functions import (
     H1,
     CertifiedProblem,
-    ChanceConstrainedBranin,
-    ChanceConstrainedGramacy,
     Deceptive,
-    EnvironmentalAckley,
-    EnvironmentalBranin,
-    EnvironmentalHartmann,
-    EnvironmentalSchaffer,
     FiniteDomainProblem,
     HeteroscedasticBranin,
     HeteroscedasticCamel,
     HeteroscedasticHartmann,
     HeteroscedasticSine,
     MaximizedTestFunction,
-    MixedNewsvendor,
-    Newsvendor,
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
     ValueAtRiskHartmann,
@@ -60,18 +52,6 @@ def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> Any:
     )
 
 
-def environmental(name: str, build: Any, decision: int, **options: Any) -> Any:
-    return problem_case(
-        name,
-        lambda dtype: build(dtype=dtype),
-        decision,
-        lambda problem, streams: problem.sample_environment(5, streams),
-        lambda problem, X: problem.objective(X),
-        lambda problem: (problem.optimal_decision, problem.optimal_expectation),
-        **options,
-    )
-
-
 def value_at_risk(
     name: str, build: Any, decision: int, optimum: str = "optimal_value_at_risk", **options: Any
 ) -> Any:
@@ -83,16 +63,6 @@ def value_at_risk(
         lambda problem, X: problem.objective(X),
         lambda problem: (problem.optimal_decision, getattr(problem, optimum)),
         **options,
-    )
-
-
-def chance_constrained(name: str, build: Any, decision: int) -> Any:
-    return value_at_risk(
-        name,
-        build,
-        decision,
-        optimum="optimal_expectation",
-        feasible=lambda problem, X: problem.is_feasible_decision(X),
     )
 
 
@@ -119,12 +89,6 @@ PROBLEMS = [
     heteroscedastic("camel", HeteroscedasticCamel, 2),
     heteroscedastic("hartmann_3", HeteroscedasticHartmann, 3),
     heteroscedastic("hartmann_6", partial(HeteroscedasticHartmann, 6), 6),
-    environmental("ackley_1", partial(EnvironmentalAckley, 1), 2),
-    environmental("ackley_4", partial(EnvironmentalAckley, 4), 2),
-    environmental("branin", EnvironmentalBranin, 2),
-    environmental("hartmann", EnvironmentalHartmann, 5),
-    environmental("complicated_hartmann", partial(EnvironmentalHartmann, "complicated"), 5),
-    environmental("newsvendor", Newsvendor, 1),
     without_noise("deceptive", Deceptive, 2),
     without_noise("h1", H1, 2),
     problem_case(
@@ -150,21 +114,10 @@ PROBLEMS = [
         )
     ),
     value_at_risk("hartmann_1_2", partial(ValueAtRiskHartmann, 1), 1),
-    chance_constrained("chance_constrained_gramacy", ChanceConstrainedGramacy, 2),
-    chance_constrained("chance_constrained_branin", ChanceConstrainedBranin, 2),
-    value_at_risk(
-        "mixed_newsvendor", MixedNewsvendor, 3, optimum="optimal_conditional_value_at_risk"
-    ),
     value_at_risk(
         "certified_branin",
         partial(CertifiedProblem, "branin", "conditional-value-at-risk"),
         1,
         optimum="optimal_risk",
-    ),
-    problem_case(
-        "two_objectives",
-        lambda dtype: EnvironmentalSchaffer(dtype=dtype),
-        2,
-        lambda problem, streams: problem.environment.sample(5, streams),
     ),
 ]

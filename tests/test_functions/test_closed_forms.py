@@ -7,7 +7,6 @@ import torch
 from botorch.test_functions.synthetic import Branin, Hartmann, SixHumpCamel
 from torch import Tensor
 
-from botorch_risk.test_functions import EnvironmentalBranin
 from botorch_risk.test_functions.closed_forms import FORMS, ClosedForm
 from botorch_risk.test_functions.heteroscedastic import local_maxima
 
@@ -29,12 +28,6 @@ def test_formulas_are_those_of_botorch() -> None:
     X = cube(3)
     hartmann = -Hartmann(dim=3, dtype=torch.double)(X)
     torch.testing.assert_close(value("hartmann-2-1", X), hartmann, atol=1e-6, rtol=1e-6)
-
-
-def test_the_product_of_branins_has_the_shape_of_the_papers() -> None:
-    X = cube(4)
-    ours, theirs = value("branin-product", X), EnvironmentalBranin().evaluate_true(X)
-    assert torch.corrcoef(torch.stack([ours, theirs]))[0, 1] > 0.999
 
 
 def test_known_values() -> None:

@@ -8,11 +8,7 @@ from torch import Tensor
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.seeding import generators
-from botorch_risk.test_functions import (
-    EnvironmentalTestProblem,
-    MixedNewsvendor,
-    bell_shaped_environment,
-)
+from botorch_risk.test_functions import EnvironmentalTestProblem, bell_shaped_environment
 from botorch_risk.test_functions.environmental import Risk
 
 
@@ -63,13 +59,6 @@ def test_refuses_decisions_that_are_none(value: float) -> None:
         Kitchen().objective(torch.full((2, 1), value))
     with pytest.raises(ValueError, match=r"shape `... x 1`, within the decision's bounds"):
         Kitchen().objective(torch.full((2, 2), 180.0))
-
-
-def test_refuses_parts_of_whole_numbers() -> None:
-    X = torch.tensor([[5.0, 2.0, 1.0], [5.0, 2.5, 1.0]], dtype=torch.double)
-    assert MixedNewsvendor().objective(X[:1]).shape == (1,)
-    with pytest.raises(ValueError, match=r"whole numbers in the columns \[1, 2\] of `X`. Got 2.5"):
-        MixedNewsvendor().objective(X)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -8,9 +8,9 @@ from typing import Any
 from botorch_risk.constraints import RiskConstraint
 from botorch_risk.risk import Expectation
 from botorch_risk.strategies import risk_search
-from botorch_risk.test_functions import ChanceConstrainedBranin, ChanceConstrainedGramacy
 from botorch_risk_bench.baselines import constrained_log_ei, random_decisions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition, StrategyFactory
+from botorch_risk_bench.problems import ChanceConstrainedBranin, ChanceConstrainedGramacy
 
 NOISE_STD = 0.02  # of the objective and of every slack, whose spreads are 0.3 to 1.5
 SEARCH: dict[str, Any] = {"num_restarts": 4, "raw_samples": 64}  # of both acquisition functions

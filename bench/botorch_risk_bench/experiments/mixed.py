@@ -7,9 +7,9 @@ from typing import Any
 from botorch_risk.papers import sbo_kde
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import risk_search
-from botorch_risk.test_functions import MixedNewsvendor
 from botorch_risk_bench.baselines import random_decisions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition, StrategyFactory
+from botorch_risk_bench.problems import MixedNewsvendor
 
 NOISE_STD = 0.05
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import HypervolumeImprovement, pareto_search
-from botorch_risk.test_functions import EnvironmentalSchaffer
 from botorch_risk_bench.baselines import (
     conditional_value_at_risk_log_nehvi,
     mars_log_nei,
     random_pareto_search,
 )
 from botorch_risk_bench.experiments.definition import ExperimentDefinition, StrategyFactory
+from botorch_risk_bench.problems import EnvironmentalSchaffer
 
 # A few percent of the spread of either outcome, which is 0.5 to 0.6: enough that the models have to
 # estimate it, too little to hide a percent of the hypervolume after 50 evaluations.

@@ -1,5 +1,10 @@
-r"""Problems from data and simulators, to measure the plugin."""
+r"""Problems from papers, data and simulators, to measure the plugin."""
 
+from .chance_constrained import (
+    ChanceConstrainedBranin,
+    ChanceConstrainedGramacy,
+    ChanceConstrainedTestProblem,
+)
 from .classifier_tuning import (
     BoostedTreesTuning,
     ClassifierTuning,
@@ -7,8 +12,16 @@ from .classifier_tuning import (
     vehicle_silhouettes,
 )
 from .coastal_terrain import CoastalTerrain, SurveyCost
+from .expectation import (
+    EnvironmentalAckley,
+    EnvironmentalBranin,
+    EnvironmentalHartmann,
+    ExpectationTestProblem,
+    Newsvendor,
+)
 from .forest import ForestTuning, StratifiedSplitter
 from .lunar_landing import LunarLanding
+from .mixed_newsvendor import MixedNewsvendor
 from .portfolio import PortfolioOptimization, ValueAtRiskPortfolio
 from .portfolio_policy import PortfolioPolicy
 from .robot_pushing import RobotPushing, ValueAtRiskRobotPushing
@@ -16,14 +29,25 @@ from .simulation import SimulatedTestProblem
 from .svm_digits import SVMValidationError
 from .svm_on_grid import SVMOnGrid
 from .tabular import TabularProblem
+from .two_objectives import EnvironmentalSchaffer
 
 __all__ = [
     "BoostedTreesTuning",
+    "ChanceConstrainedBranin",
+    "ChanceConstrainedGramacy",
+    "ChanceConstrainedTestProblem",
     "ClassifierTuning",
     "CoastalTerrain",
+    "EnvironmentalAckley",
+    "EnvironmentalBranin",
+    "EnvironmentalHartmann",
+    "EnvironmentalSchaffer",
+    "ExpectationTestProblem",
     "ForestTuning",
     "LogisticRegressionTuning",
     "LunarLanding",
+    "MixedNewsvendor",
+    "Newsvendor",
     "PortfolioOptimization",
     "PortfolioPolicy",
     "RobotPushing",

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.distributions import Distribution, Normal, Uniform
 
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.test_functions.expectation import ExpectationTestProblem
 from botorch_risk.test_functions.value_at_risk import ValueAtRiskTestProblem, equidistant_grid
+from botorch_risk_bench.problems.expectation import ExpectationTestProblem
 
 
 class Surrogate(NamedTuple):

@@ -18,6 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from botorch_risk_bench.problems import (
+    ChanceConstrainedBranin,
+    ChanceConstrainedGramacy,
+    ChanceConstrainedTestProblem,
+)
 from torch import Generator, Tensor
 
 from bench.reproduction.tables import table
@@ -28,12 +33,7 @@ from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstr
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import Expectation, ValueAtRisk
 from botorch_risk.strategies import Strategy, risk_search
-from botorch_risk.test_functions import (
-    CertifiedProblem,
-    ChanceConstrainedBranin,
-    ChanceConstrainedGramacy,
-    ChanceConstrainedTestProblem,
-)
+from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.environmental import draw_outcomes, risk_over
 
 LOOKS = (10, 25)

@@ -10,18 +10,14 @@ from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.acquisition.risk_measures import CVaR, Expectation, VaR
 from botorch_risk_bench.baselines import botorch_risk_measure, random_decisions
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.problems import EnvironmentalBranin, EnvironmentalHartmann, MixedNewsvendor
 from torch.distributions import Normal
 
 from botorch_risk import risk
 from botorch_risk.environments import ContinuousEnvironment, Environment
 from botorch_risk.robust import MonteCarloDecision
 from botorch_risk.strategies import risk_search
-from botorch_risk.test_functions import (
-    EnvironmentalBranin,
-    EnvironmentalHartmann,
-    MixedNewsvendor,
-    ValueAtRiskBranin,
-)
+from botorch_risk.test_functions import ValueAtRiskBranin
 
 NUM_ROUNDS = 30
 N_W = 32  # values of W, or a square of a few more

@@ -16,18 +16,13 @@ from botorch_risk_bench.experiments.problem import (
     decision_space,
 )
 from botorch_risk_bench.experiments.registry import experiments
+from botorch_risk_bench.problems import EnvironmentalSchaffer, MixedNewsvendor, Newsvendor
 from torch import Tensor
 
 from bench.tests.experiments.noisy_quadratic import QUADRATIC, NoisyQuadratic, UnknownOptimum
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Box, initial_design
-from botorch_risk.test_functions import (
-    EnvironmentalSchaffer,
-    FiniteDomainProblem,
-    HeteroscedasticSine,
-    MixedNewsvendor,
-    Newsvendor,
-)
+from botorch_risk.test_functions import FiniteDomainProblem, HeteroscedasticSine
 
 
 def test_builds_a_fresh_strategy_by_its_label() -> None:

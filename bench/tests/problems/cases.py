@@ -2,12 +2,21 @@ r"""Every problem of the bench, one line each; `test_contract.py` tests what the
 
 import os
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from botorch_risk_bench.problems import (
+    ChanceConstrainedBranin,
+    ChanceConstrainedGramacy,
+    EnvironmentalAckley,
+    EnvironmentalBranin,
+    EnvironmentalHartmann,
+    EnvironmentalSchaffer,
     ForestTuning,
+    MixedNewsvendor,
+    Newsvendor,
     PortfolioOptimization,
     PortfolioPolicy,
     RobotPushing,
@@ -16,7 +25,29 @@ from botorch_risk_bench.problems import (
     ValueAtRiskRobotPushing,
 )
 
-from tests.test_functions.cases import environmental, problem_case, repeats_of, value_at_risk
+from tests.test_functions.cases import problem_case, repeats_of, value_at_risk
+
+
+def environmental(name: str, build: Any, decision: int, **options: Any) -> Any:
+    return problem_case(
+        name,
+        lambda dtype: build(dtype=dtype),
+        decision,
+        lambda problem, streams: problem.sample_environment(5, streams),
+        lambda problem, X: problem.objective(X),
+        lambda problem: (problem.optimal_decision, problem.optimal_expectation),
+        **options,
+    )
+
+
+def chance_constrained(name: str, build: Any, decision: int) -> Any:
+    return value_at_risk(
+        name,
+        build,
+        decision,
+        optimum="optimal_expectation",
+        feasible=lambda problem, X: problem.is_feasible_decision(X),
+    )
 
 
 def small_forest(dtype: torch.dtype) -> ForestTuning:
@@ -41,6 +72,23 @@ portfolio_tables = pytest.mark.parametrize(
 )
 
 PROBLEMS = [
+    environmental("ackley_1", partial(EnvironmentalAckley, 1), 2),
+    environmental("ackley_4", partial(EnvironmentalAckley, 4), 2),
+    environmental("branin", EnvironmentalBranin, 2),
+    environmental("hartmann", EnvironmentalHartmann, 5),
+    environmental("complicated_hartmann", partial(EnvironmentalHartmann, "complicated"), 5),
+    environmental("newsvendor", Newsvendor, 1),
+    chance_constrained("chance_constrained_gramacy", ChanceConstrainedGramacy, 2),
+    chance_constrained("chance_constrained_branin", ChanceConstrainedBranin, 2),
+    value_at_risk(
+        "mixed_newsvendor", MixedNewsvendor, 3, optimum="optimal_conditional_value_at_risk"
+    ),
+    problem_case(
+        "two_objectives",
+        lambda dtype: EnvironmentalSchaffer(dtype=dtype),
+        2,
+        lambda problem, streams: problem.environment.sample(5, streams),
+    ),
     *(
         environmental(
             f"portfolio_{distribution}{name}",

@@ -21,8 +21,8 @@ KDE = Paper(
     "Huang2024kde",
     in_order(
         computed(
-            "test_functions.ExpectationTestProblem",
-            "test_functions/test_expectation.py::test_expectation_equals_numpy",
+            "risk.Expectation",
+            "papers/test_equations_of_kde.py::test_the_objective_is_an_integral",
             {1: "the expectation, of which regret is the loss"},
         ),
         computed(
@@ -88,9 +88,8 @@ KDE = Paper(
                 "Lemma 10": "sum of the widths by gain and radii",
             },
         ),
-        computed(
-            "test_functions.EnvironmentalHartmann",
-            "test_functions/test_expectation.py::test_function_equals_numpy",
+        left_out(
+            "A problem of the experiments: `problems.EnvironmentalHartmann` of the bench.",
             {28: "centres of Hartmann's function"},
         ),
         left_out(ASSUMED, {"Assumption 1": "tails of the slopes"}),

@@ -48,17 +48,17 @@ from botorch_risk.strategies import (
 )
 from botorch_risk.strategies.risk_search import AS_IN_PAPERS
 from botorch_risk.strategies.space import decision_box
-from botorch_risk.test_functions import (
+from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.experiments.papers.models import default_of_2023
+from botorch_risk_bench.problems import (
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
     ExpectationTestProblem,
     Newsvendor,
+    PortfolioOptimization,
 )
-from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
-from botorch_risk_bench.experiments.definition import ExperimentDefinition
-from botorch_risk_bench.experiments.papers.models import default_of_2023
-from botorch_risk_bench.problems import PortfolioOptimization
 
 N_W = 256
 

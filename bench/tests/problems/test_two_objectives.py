@@ -13,11 +13,15 @@ from botorch.utils.testing import (
     BotorchTestCase,
     MultiObjectiveTestProblemTestCaseMixin,
 )
+from botorch_risk_bench.problems import EnvironmentalSchaffer
 from scipy.optimize import minimize
 
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
+from botorch_risk.robust import HypervolumeImprovement, pareto_search
+from botorch_risk.robust.pareto_search import of_measures
 from botorch_risk.seeding import generators
-from botorch_risk.test_functions import EnvironmentalSchaffer
+from botorch_risk.strategies import Box, Strategy, random_decision
+from botorch_risk.strategies.environment_space import EnvironmentSpace
 from tests import oracles
 
 W = np.arange(33) / 32
@@ -173,3 +177,32 @@ def test_the_hypervolume_of_sets_is_an_area() -> None:
     assert found[1] < found[0] < problem.max_hv
     fine = problem.hypervolume_of(problem.pareto_set(2000))
     np.testing.assert_allclose(fine, problem.max_hv, atol=2e-4)
+
+
+@pytest.mark.slow
+def test_the_hypervolume_improvement_beats_random_decisions() -> None:
+    problem = EnvironmentalSchaffer(noise_std=0.02)
+    measure = ConditionalValueAtRisk(problem.risk_level)
+    parts: dict[str, Any] = {"environment": problem.environment, "num_initial": 8}
+    search = pareto_search(
+        problem.decision_bounds,
+        0,
+        risk_measure=measure,
+        acquisition=HypervolumeImprovement(tuple(problem.ref_point.tolist()), 16),
+        num_restarts=2,
+        raw_samples=16,
+        max_iterations=10,
+        **parts,
+    )
+    space = EnvironmentSpace(Box(problem.decision_bounds), problem.environment, w_is_chosen=False)
+    random = Strategy(space, of_measures([measure, measure], random_decision), 0, num_initial=8)
+    reached = []
+    for strategy in (search, random):
+        for index in range(7):
+            X = strategy.ask()
+            streams = [torch.Generator().manual_seed(index)]
+            pairs = torch.cat([X, problem.draw_contexts(X, streams)], dim=-1)
+            strategy.tell(pairs, problem.sample_outcomes(pairs, 1, streams))
+        reached.append(problem.hypervolume_of(strategy.recommend()).item())
+    assert reached[0] > reached[1] + 0.02
+    assert reached[0] < problem.max_hv

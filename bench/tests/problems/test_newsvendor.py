@@ -1,14 +1,29 @@
 r"""Newsvendors, over a box and a mixed space."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from botorch.acquisition.logei import qLogExpectedImprovement
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf_mixed, optimize_acqf_mixed_alternating
+from botorch.sampling import SobolQMCNormalSampler
+from botorch.utils.sampling import manual_seed
 from botorch.utils.testing import BaseTestProblemTestCaseMixIn, BotorchTestCase
+from botorch_risk_bench.problems import MixedNewsvendor, Newsvendor
 from scipy.stats import burr12
 
-from botorch_risk.risk import Expectation
-from botorch_risk.test_functions import MixedNewsvendor, Newsvendor
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.engine import optimize_acqf_replicates
+from botorch_risk.models import one_hot_inputs
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+from botorch_risk.robust import robust
+from botorch_risk.strategies import Box, risk_search
 from tests import oracles
+from tests.strategies.loops import play
+
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 
 
 def test_optimum_of_the_newsvendor_is_the_median_of_the_demand():
@@ -107,3 +122,66 @@ def test_the_cheapest_supplier_is_best_on_average_only() -> None:
     assert columns[means.argmax(), 2] == 2
     assert means.max().item() == pytest.approx(3.12, abs=0.005)
     assert columns[problem.objective(columns).argmax(), 2] == 1
+
+
+def test_refuses_parts_of_whole_numbers() -> None:
+    X = torch.tensor([[5.0, 2.0, 1.0], [5.0, 2.5, 1.0]], dtype=torch.double)
+    assert MixedNewsvendor().objective(X[:1]).shape == (1,)
+    with pytest.raises(ValueError, match=r"whole numbers in the columns \[1, 2\] of `X`. Got 2.5"):
+        MixedNewsvendor().objective(X)
+
+
+@pytest.mark.slow
+def test_the_optimum_of_the_mixed_newsvendor_is_approached() -> None:
+    problem = MixedNewsvendor()
+    box = Box(problem.decision_bounds, problem.discrete_inds[:1], problem.categorical_inds)
+    known = {"environment": problem.environment, "risk_measure": ConditionalValueAtRisk(0.2)}
+    options = {"reporting": "posterior_mean_everywhere", "num_restarts": 4, "raw_samples": 64}
+    strategy = risk_search(box, [0, 1], num_initial=40, **known, **options)
+    noisy: Any = MixedNewsvendor(noise_std=0.1)
+    noisy.register_buffer("bounds", noisy.decision_bounds)  # of what is asked for
+    play(strategy, 4, problem=noisy)
+    regret = problem.optimal_conditional_value_at_risk - problem.objective(strategy.recommend())
+    assert (regret < 0.3).all()
+
+
+# A user's own loop with BoTorch's optimisers.
+
+
+@pytest.fixture(scope="module")
+def newsvendor() -> dict[str, Any]:
+    problem = MixedNewsvendor()
+    box = Box(problem.decision_bounds, [1], [2])
+    X = box.initial([0], 40)[0]
+    W = problem.environment.points[torch.arange(40) % len(problem.environment.points)]
+    pairs = torch.cat([X, W], dim=-1)
+    transform = one_hot_inputs(problem.bounds, categories=[2])
+    Y = problem(pairs).unsqueeze(-1)
+    gp = SingleTaskGP(pairs, Y, input_transform=transform).eval()
+    measure = ConditionalValueAtRisk(problem.risk_level)
+    bound = RiskUpperConfidenceBound(gp, problem.environment, measure, beta=4.0)
+    risks, options = robust(gp, problem.environment, measure)
+    sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
+    improvement = qLogExpectedImprovement(risks, best_f=1.0, sampler=sampler, **options)
+    return {"bound": bound, "robust": improvement, "box": box}
+
+
+@pytest.mark.parametrize("name", ["bound", "robust"])
+@pytest.mark.slow
+def test_botorchs_mixed_optimisers_on_the_newsvendor(newsvendor: Any, name: str) -> None:
+    acqf, box = newsvendor[name], newsvendor["box"]
+    with manual_seed(0):
+        found, value = optimize_acqf_mixed_alternating(
+            acqf, box.bounds, box.discrete_dims, box.cat_dims, **FAST
+        )
+        features = [{1: 3.0, 2: float(supplier)} for supplier in range(3)]
+        fixed, fixed_value = optimize_acqf_mixed(
+            acqf, box.bounds, q=1, fixed_features_list=features, **FAST
+        )
+    assert torch.equal(box.checked(found), found) and torch.equal(box.checked(fixed), fixed)
+    assert fixed[0, 1] == 3 and fixed_value.isfinite()
+    if name == "bound":
+        _, ours = optimize_acqf_replicates(
+            acqf, box.bounds, seeds=0, discrete_dims=box.discrete_dims, cat_dims=box.cat_dims
+        )
+        assert ours.item() >= max(value.item(), fixed_value.item()) - 1e-6

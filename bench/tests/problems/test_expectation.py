@@ -11,18 +11,19 @@ from botorch.utils.testing import (
     BotorchTestCase,
     SyntheticTestFunctionTestCaseMixin,
 )
-from scipy.optimize import minimize, minimize_scalar
-from scipy.stats import burr12, cauchy, kstest, norm
-from torch import Tensor
-from torch.distributions import Distribution, Normal
-
-from botorch_risk.test_functions import (
+from botorch_risk_bench.problems import (
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
     ExpectationTestProblem,
     Newsvendor,
 )
+from scipy.optimize import minimize, minimize_scalar
+from scipy.stats import burr12, cauchy, kstest, norm
+from torch import Tensor
+from torch.distributions import Distribution, Normal
+
+from botorch_risk.test_functions.closed_forms import FORMS
 
 
 class Product(ExpectationTestProblem):
@@ -317,3 +318,10 @@ def test_refuses_unknown_variants():
         EnvironmentalAckley(2)
     with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
         EnvironmentalHartmann("uniform")
+
+
+def test_the_product_of_branins_has_the_shape_of_the_closed_form() -> None:
+    X = torch.rand(500, 4, dtype=torch.double, generator=torch.Generator().manual_seed(4))
+    closed = FORMS["branin-product"].formula(list(X.unbind(dim=-1)))
+    theirs = EnvironmentalBranin().evaluate_true(X)
+    assert torch.corrcoef(torch.stack([closed, theirs]))[0, 1] > 0.999

@@ -7,21 +7,29 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import InputDataError
+from botorch.models import ModelListGP
 from botorch.test_functions.synthetic import ConstrainedGramacy
 from botorch.utils.testing import (
     BaseTestProblemTestCaseMixIn,
     BotorchTestCase,
     ConstrainedTestProblemTestCaseMixin,
 )
-from scipy.optimize import minimize
-
-from botorch_risk.risk import Expectation, WorstCase
-from botorch_risk.seeding import generators
-from botorch_risk.test_functions import (
+from botorch_risk_bench.problems import (
     ChanceConstrainedBranin,
     ChanceConstrainedGramacy,
     ChanceConstrainedTestProblem,
 )
+from scipy.optimize import minimize
+from torch import Tensor
+
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+from botorch_risk.engine import fit_exact_gp
+from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.recommend import recommend
+from botorch_risk.risk import Expectation, WorstCase
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import initial_design
 from tests import oracles
 
 KINDS = [ChanceConstrainedGramacy, ChanceConstrainedBranin]
@@ -230,3 +238,37 @@ def test_the_feasible_set_of_branin_is_a_disk() -> None:
     problem = ChanceConstrainedBranin()
     assert problem.is_feasible_decision(centre + 0.999999 * circle).all()
     assert not problem.is_feasible_decision(centre + 1.000001 * circle).any()
+
+
+@pytest.fixture(scope="module")
+def learnt() -> tuple[ChanceConstrainedGramacy, Tensor, ModelListGP]:
+    r"""A problem with a known feasible set, and 50 replicates of 30 noisy evaluations of it."""
+    problem = ChanceConstrainedGramacy(noise_std=0.02, constraint_noise_std=0.02)
+    seeds = list(range(50))
+    X = initial_design(problem.bounds, seeds, 30)
+    Y = problem.sample_outcomes(X, 1, generators(seeds, "noise")).squeeze(-2)
+    models = [standardized_gp(X, each.unsqueeze(-1)) for each in Y.unbind(dim=-1)]
+    for model in models:
+        fit_exact_gp(model)
+    return problem, X[..., :2], ModelListGP(*models)
+
+
+@pytest.mark.parametrize(("beta", "least", "most"), [(4.0, 0.0, 0.05), (0.0, 0.1, 0.5)])
+@pytest.mark.slow
+def test_decisions_that_are_called_feasible_are(
+    learnt: Any, beta: float, least: float, most: float
+) -> None:
+    r"""With confidence; by the mean alone one in five fails."""
+    problem, X, model = learnt
+    environment = problem.environment
+    bound = RiskUpperConfidenceBound(model.models[0], environment, Expectation(), beta=4.0)
+    constraints = [
+        RiskConstraint.chance(environment, 0.0, outcome, delta=problem.delta, at_most=False)
+        for outcome in (1, 2)
+    ]
+    acqf = ConstrainedUpperConfidenceBound(model, bound, constraints, beta=beta)
+    chosen = recommend(bound, X, "posterior_mean", feasible=acqf)
+    assert chosen.feasible is not None
+    assert chosen.feasible.double().mean() >= 0.9
+    fails = ~problem.is_feasible_decision(chosen.point[chosen.feasible])
+    assert least <= fails.double().mean() <= most
