@@ -14,9 +14,9 @@ export MKL_NUM_THREADS ?= 1
 TEST := ".[dev]" "./bench[dask,simulations,slurm]"
 ALL := ".[bayesian,dev,docs]" "./bench[dask,peers,problems,simulations,slurm]" "baybe>=0.15" "bofire>=0.5" "optunahub>=0.5" "xopt>=3.2.2"
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-BOTH := --no-deps --no-build-isolation -e . -e ./bench
+BOTH := --no-deps --no-build-isolation -e . -e ./bench -e ./testing
 LOCK := $(VENV)/lock/bin/uv pip compile - --quiet --universal --python-version 3.11 --fork-strategy fewest \
-	--no-annotate --custom-compile-command "make lock" --no-emit-package botorch_risk --no-emit-package botorch-risk-bench
+	--no-annotate --custom-compile-command "make lock" --no-emit-package botorch_risk --no-emit-package botorch-risk-bench --no-emit-package botorch-risk-testing
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +30,7 @@ $(VENV)/.bench: pyproject.toml bench/pyproject.toml constraints.txt | $(BIN)/pyt
 	touch $@
 
 $(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) -c constraints.txt -e ".[docs]" -e ./bench
+	$(INSTALL) -c constraints.txt -e ".[docs]" -e ./bench -e ./testing
 	touch $@
 
 $(VENV)/.dev: pyproject.toml bench/pyproject.toml requirements-test.txt | $(BIN)/python
@@ -56,16 +56,16 @@ two-trees: $(VENV)/.dev  ## what the code of BEFORE=main~1 and this code decide 
 	$(BIN)/python -m tests.two_trees $(BEFORE) $(ARGS)
 
 test-all: $(VENV)/.all  ## every test of both, slow ones included; a skip for want of anything but a GPU or the papers' table fails
-	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 --dist worksteal -q tests botorch_risk $(BENCH_TESTS) $(ARGS)
+	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 --dist worksteal -q tests botorch_risk testing $(BENCH_TESTS) $(ARGS)
 
 # UPSTREAM="botorch@git+https://..." installs what is not released yet on top.
 canary:  ## the tests with the newest versions of all dependencies, in an environment of its own
 	$(PYTHON) -m venv --clear $(VENV)/canary
-	$(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" -e "./bench[dask,simulations,slurm]"
+	$(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" -e "./bench[dask,simulations,slurm]" -e ./testing
 	test -z "$(UPSTREAM)" || $(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(UPSTREAM)
 	$(VENV)/canary/bin/python -m pip list --format=freeze
 	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
-	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" tests botorch_risk $(BENCH_TESTS) $(ARGS)
+	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" tests botorch_risk testing $(BENCH_TESTS) $(ARGS)
 
 lint: $(VENV)/.lint size  ## ruff alone: it installs nothing else
 	$(BIN)/ruff check .

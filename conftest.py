@@ -25,7 +25,8 @@ logei._try_load_fused_kernel = _refuse_to_compile
 
 
 # What is never an extra: without it, an import is an error.
-NEEDED = {"bench", "botorch", "botorch_risk", "botorch_risk_bench", "gpytorch", "tests", "torch"}
+OWN = {"bench", "botorch_risk", "botorch_risk_bench", "botorch_risk_testing", "tests"}
+NEEDED = OWN | {"botorch", "gpytorch", "torch"}
 
 
 def missing_extra(error: BaseException | None) -> str | None:

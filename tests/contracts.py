@@ -1,7 +1,7 @@
 r"""Data, models, dtypes and batch shapes that tests run over, and the laws of the package's parts.
 
 Each part of the package is listed in `tests/<area>/cases.py`, one line and one oracle a class. The
-laws are those of `botorch_risk.testing`; the `test_contract.py` beside the cases runs them.
+laws are those of `botorch_risk_testing`; the `test_contract.py` beside the cases runs them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pytest
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
+from botorch_risk_testing.data import BOUNDS as BOUNDS
+from botorch_risk_testing.data import RepeatedData as RepeatedData
+from botorch_risk_testing.data import gaussian_process as gaussian_process
+from botorch_risk_testing.data import of_decision as of_decision
+from botorch_risk_testing.laws import BATCH_SHAPES as BATCH_SHAPES
+from botorch_risk_testing.laws import DTYPES as DTYPES
+from botorch_risk_testing.laws import Laws
 from gpytorch.kernels import ScaleKernel
 
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.testing.data import BOUNDS as BOUNDS
-from botorch_risk.testing.data import RepeatedData as RepeatedData
-from botorch_risk.testing.data import gaussian_process as gaussian_process
-from botorch_risk.testing.data import of_decision as of_decision
-from botorch_risk.testing.laws import BATCH_SHAPES as BATCH_SHAPES
-from botorch_risk.testing.laws import DTYPES as DTYPES
-from botorch_risk.testing.laws import Laws
 from tests.devices import home
 
 
@@ -32,7 +32,7 @@ def every_law(laws: Laws, cases: Iterable[Any]) -> Any:
     r"""Each case with each law that applies, as parameters `case` and `law` of a test.
 
     Args:
-        laws: Of `botorch_risk.testing`.
+        laws: Of `botorch_risk_testing`.
         cases: Of one kind, or parameters of pytest with marks.
     """
     of_pytest = type(pytest.param())

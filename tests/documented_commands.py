@@ -175,7 +175,7 @@ class Clone:
         self.environment = {
             **os.environ,
             "PATH": f"{tools}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{self.folder}:{self.folder / 'bench'}",
+            "PYTHONPATH": f"{self.folder}:{self.folder / 'bench'}:{self.folder / 'testing'}",
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
         }

@@ -13,6 +13,8 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchError
 from botorch.models import SingleTaskGP
+from botorch_risk_testing.environments import EnvironmentCase
+from botorch_risk_testing.risk_measures import RiskMeasureCase
 from torch import Tensor
 
 from botorch_risk.acquisition import (
@@ -39,8 +41,6 @@ from botorch_risk.risk.ball import Ball
 from botorch_risk.risk.mmd import UncertifiedWorstCaseError
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Strategy, risk_search
-from botorch_risk.testing.environments import EnvironmentCase
-from botorch_risk.testing.risk_measures import RiskMeasureCase
 from tests.calls import called, first_call
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.held_numbers import assert_equal_numbers

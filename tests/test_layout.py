@@ -12,10 +12,11 @@ import botorch_risk.engine
 
 ROOT = Path(__file__).parents[1]
 PLUGIN, BENCH = ROOT / "botorch_risk", ROOT / "bench" / "botorch_risk_bench"
-MODULES = sorted([*PLUGIN.rglob("*.py"), *BENCH.rglob("*.py")])
+TESTING = ROOT / "testing" / "botorch_risk_testing"
+MODULES = sorted(path for each in (PLUGIN, TESTING, BENCH) for path in each.rglob("*.py"))
 
 # From the ground up: a file imports only from its own floor and from those before it.
-WINGS = "robust constraints repeats level_sets stopping frames faster diagnostics tables testing"
+WINGS = "robust constraints repeats level_sets stopping frames faster diagnostics tables"
 FLOORS = (
     "arguments chunks extras gradients matrices plot_style points printed seeding steady",
     "engine",
@@ -31,6 +32,7 @@ FLOORS = (
     "papers",
     "ax",
     WINGS,
+    "testing",
     "problems",
     "metrics",
     "baselines",
@@ -44,13 +46,15 @@ FLOOR_OF = {place: floor for floor, places in enumerate(FLOORS) for place in pla
 
 def name_of(path: Path) -> str:
     r"""The dotted name of a module."""
-    root = ROOT if path.is_relative_to(PLUGIN) else BENCH.parent
+    root = next(each.parent for each in (PLUGIN, TESTING, BENCH) if path.is_relative_to(each))
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def place_of(name: str) -> str:
     r"""The folder or the top-level module that a module is in; empty for the package itself."""
+    if name.startswith("botorch_risk_testing"):
+        return "testing"
     return name.split(".")[1] if "." in name else ""
 
 
@@ -102,12 +106,13 @@ def test_no_module_imports_from_a_floor_above_it() -> None:
     assert upwards == set()
 
 
-def test_nothing_of_the_plugin_imports_the_bench() -> None:
+def test_nothing_of_the_plugin_imports_the_bench_or_the_contracts() -> None:
     found = {
         f"{name} -> {other}"
         for name, others in imports().items()
         for other in others
-        if name.startswith("botorch_risk.") and other.startswith("botorch_risk_bench")
+        if name.startswith("botorch_risk.")
+        if other.startswith(("botorch_risk_bench", "botorch_risk_testing"))
     }
     assert found == set()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import botorch_risk_bench
+import botorch_risk_testing
 
 from tests.public_objects import public_objects
 
@@ -16,7 +17,7 @@ AREA = """{area}
 
 {title}
 
-.. currentmodule:: {package}.{area}
+.. currentmodule:: {module}
 
 .. autosummary::
    :nosignatures:
@@ -29,9 +30,9 @@ OBJECT = """:orphan:
 {name}
 {line}
 
-In :doc:`{package}.{area} <../{area}>`.
+In :doc:`{module} <../{area}>`.
 
-.. currentmodule:: {package}.{area}
+.. currentmodule:: {module}
 
 .. {directive}:: {name}
 """
@@ -52,8 +53,10 @@ MODULES = {
 
 
 def objects() -> dict[str, Any]:
-    r"""The public objects of the plugin and of the bench."""
-    return public_objects() | public_objects(botorch_risk_bench)
+    r"""The public objects of the plugin, of the bench and of the contracts, which are one area."""
+    names = botorch_risk_testing.__all__
+    contracts = {f"testing.{name}": getattr(botorch_risk_testing, name) for name in names}
+    return public_objects() | public_objects(botorch_risk_bench) | contracts
 
 
 def areas() -> dict[str, list[str]]:
@@ -65,17 +68,19 @@ def areas() -> dict[str, list[str]]:
     return found | MODULES
 
 
-def _package(area: str) -> str:
-    r"""The package of the plugin or of the bench, whichever has the area."""
+def _module(area: str) -> str:
+    r"""The dotted name of an area, in whichever distribution has it."""
+    if area == "testing":
+        return "botorch_risk_testing"
     bench = {name.rpartition(".")[0] for name, value in objects().items() if _is_bench(value)}
-    return "botorch_risk_bench" if area in bench else "botorch_risk"
+    return f"botorch_risk_bench.{area}" if area in bench else f"botorch_risk.{area}"
 
 
 def _is_bench(value: Any) -> bool:
     return value.__module__.startswith("botorch_risk_bench.")
 
 
-def _page(value: Any, package: str, area: str, name: str) -> str:
+def _page(value: Any, module: str, area: str, name: str) -> str:
     directive, options = "autofunction", ""
     if isinstance(value, type):  # the fields of a record stand among its attributes
         directive, options = "autoclass", BASES if hasattr(value, "_fields") else MEMBERS + BASES
@@ -83,7 +88,7 @@ def _page(value: Any, package: str, area: str, name: str) -> str:
         if nested:  # records, whose fields stand in their own docstrings
             options += f"   :exclude-members: {', '.join(nested)}\n"
     line = "=" * len(name)
-    page = OBJECT.format(name=name, package=package, area=area, line=line, directive=directive)
+    page = OBJECT.format(name=name, module=module, area=area, line=line, directive=directive)
     return page + options
 
 
@@ -91,17 +96,18 @@ def pages() -> dict[str, str]:
     r"""The text of every page by its path in the folder of the API."""
     found = {}
     for area, names in areas().items():
-        package = _package(area)
-        module = importlib.import_module(f"{package}.{area}")
+        name_of_module = _module(area)
+        module = importlib.import_module(name_of_module)
         text = inspect.cleandoc(module.__doc__ or "")
         title = text.partition("\n\n")[0].replace("\n", " ")
         rows = "\n".join(f"   {name}" for name in names)
         line = "=" * len(area)
         found[f"{area}.rst"] = AREA.format(
-            package=package, area=area, line=line, title=title, names=rows
+            module=name_of_module, area=area, line=line, title=title, names=rows
         )
         for name in names:
-            found[f"objects/{area}.{name}.rst"] = _page(getattr(module, name), package, area, name)
+            page = _page(getattr(module, name), name_of_module, area, name)
+            found[f"objects/{area}.{name}.rst"] = page
     return found
 
 

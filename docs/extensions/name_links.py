@@ -15,7 +15,9 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
-NAME = re.compile(r"(?:botorch_risk(?:_bench)?\.)?((?:\w+\.)*\w+)(\(.*\))?", flags=re.DOTALL)
+NAME = re.compile(
+    r"(?:botorch_risk(?:_bench|_testing)?\.)?((?:\w+\.)*\w+)(\(.*\))?", flags=re.DOTALL
+)
 IMPORT = re.compile(r"^\s*(?:>>> )?from (botorch_risk[\w.]*) import (\([^)]*\)|[^\n(]+)", re.M)
 BLOCK = re.compile(r'<div class="highlight-(?:default|python|ipython3|diff).*?</pre>', re.DOTALL)
 CODE = re.compile(r"<code>([^<]+)(?=</code>)")  # in a page's own HTML

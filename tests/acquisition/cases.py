@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch_risk_testing.acquisition import AcquisitionCase
 from scipy.stats import norm
 from torch import Tensor
 from torch.nn import Module
@@ -33,7 +34,6 @@ from botorch_risk.level_sets import Straddle
 from botorch_risk.papers import Maximize, TruncatedVarianceReduction, TruncatedVarianceState
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
-from botorch_risk.testing.acquisition import AcquisitionCase
 from tests import oracles
 from tests.acquisition.worth_of_readings import knowledge_gradient_rate
 from tests.contracts import (

@@ -2,11 +2,11 @@ r"""The laws of every acquisition function, and what ours promise beyond them.""
 
 import pytest
 import torch
+from botorch_risk_testing.acquisition import LAWS, AcquisitionCase, pointwise
+from botorch_risk_testing.laws import Law
 
 from botorch_risk.gradients import differentiated
 from botorch_risk.steady import steady
-from botorch_risk.testing.acquisition import LAWS, AcquisitionCase, pointwise
-from botorch_risk.testing.laws import Law
 from tests.acquisition.cases import ACQUISITIONS, arguments_at_home
 from tests.contracts import at_home, every_law
 from tests.devices import home

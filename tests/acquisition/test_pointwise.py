@@ -10,6 +10,7 @@ from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
+from botorch_risk_testing.acquisition import AcquisitionCase
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
@@ -20,7 +21,6 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.level_sets import Straddle
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.testing.acquisition import AcquisitionCase
 from tests.acquisition.cases import ACQUISITIONS
 
 

@@ -11,6 +11,7 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
+from botorch_risk_testing.acquisition import LAWS, AcquisitionCase
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
@@ -30,7 +31,6 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.steady import steady
-from botorch_risk.testing.acquisition import LAWS, AcquisitionCase
 from tests import oracles
 from tests.contracts import BATCH_SHAPES, DTYPES, gaussian_process
 from tests.devices import home

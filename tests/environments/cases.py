@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch_risk_testing.environments import EnvironmentCase
 from torch import Tensor
 
 from botorch_risk.environments import (
@@ -16,7 +17,6 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
-from botorch_risk.testing.environments import EnvironmentCase
 from tests import oracles
 from tests.contracts import BOUNDS
 

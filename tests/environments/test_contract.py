@@ -1,9 +1,9 @@
 r"""The laws of every environment."""
 
 import pytest
+from botorch_risk_testing.environments import LAWS, EnvironmentCase
+from botorch_risk_testing.laws import Law
 
-from botorch_risk.testing.environments import LAWS, EnvironmentCase
-from botorch_risk.testing.laws import Law
 from tests.contracts import at_home, every_law
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch_risk_testing.acquisition import AcquisitionCase
 from scipy.stats import norm
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.level_sets import ExpectedClassification, RiskStraddle
 from botorch_risk.risk import Expectation
-from botorch_risk.testing.acquisition import AcquisitionCase
 from tests import oracles
 from tests.contracts import of_decision_and_context
 

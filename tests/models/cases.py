@@ -3,11 +3,11 @@ r"""Every model; `tests/engine/posterior/test_contract.py` tests what they share
 from typing import Any
 
 import numpy as np
+from botorch_risk_testing.models import Moments, itself, posterior_moments
 from torch import Tensor
 
 from botorch_risk.engine import FastMarginals
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.testing.models import Moments, itself, posterior_moments
 from tests import oracles
 from tests.contracts import mean_variance_gp, of_decision
 from tests.engine.posterior.cases import predictor, rahbo_posterior

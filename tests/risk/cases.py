@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch_risk_testing.risk_measures import RiskMeasureCase
 from torch import Tensor
 
 from botorch_risk.risk import (
@@ -23,7 +24,6 @@ from botorch_risk.risk import (
     WassersteinRegularization,
     WorstCase,
 )
-from botorch_risk.testing.risk_measures import RiskMeasureCase
 from tests import oracles
 from tests.risk import ball_oracles
 

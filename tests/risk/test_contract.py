@@ -1,9 +1,9 @@
 r"""The laws of every measure of risk."""
 
 import pytest
+from botorch_risk_testing.laws import Law
+from botorch_risk_testing.risk_measures import LAWS, RiskMeasureCase
 
-from botorch_risk.testing.laws import Law
-from botorch_risk.testing.risk_measures import LAWS, RiskMeasureCase
 from tests.contracts import at_home, every_law
 from tests.risk.cases import RISK_MEASURES
 

@@ -71,7 +71,7 @@ def play(strategy: Strategy, rounds: int) -> None:
 @quietly
 @pytest.mark.slow
 def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
-    strategy = build()
+    strategy = build(num_restarts=8, raw_samples=128)
     play(strategy, 2)
     belief: Any = strategy.belief
     assert isinstance(belief, ConstrainedUpperConfidenceBound)
@@ -188,9 +188,8 @@ def test_where_w_is_chosen_it_may_be_the_least_certain_value() -> None:
 @pytest.mark.filterwarnings("ignore:When all training points are infeasible")
 @pytest.mark.slow
 def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() -> None:
-    strategy = build(
-        0, num_initial=5, acquisition=partial(qLogNoisyExpectedImprovement, prune_baseline=True)
-    )
+    improvement = partial(qLogNoisyExpectedImprovement, prune_baseline=True)
+    strategy = build(0, num_initial=5, decide=MonteCarloDecision(improvement))
     play(strategy, 1)
     asked = strategy.ask()
     assert asked.shape == (1, 1, 2)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.test_functions import Branin
+from botorch_risk_testing.problems import ProblemCase, first_optimizer, value_without_noise
 from torch import Tensor
 
 from botorch_risk.test_functions import (
@@ -22,7 +23,6 @@ from botorch_risk.test_functions import (
     ValueAtRiskGoldsteinPrice,
     ValueAtRiskHartmann,
 )
-from botorch_risk.testing.problems import ProblemCase, first_optimizer, value_without_noise
 
 
 def problem_case(

@@ -1,9 +1,9 @@
 r"""The laws of every problem."""
 
 import pytest
+from botorch_risk_testing.laws import Law
+from botorch_risk_testing.problems import LAWS, ProblemCase
 
-from botorch_risk.testing.laws import Law
-from botorch_risk.testing.problems import LAWS, ProblemCase
 from tests.contracts import at_home, every_law
 from tests.test_functions.cases import PROBLEMS
 

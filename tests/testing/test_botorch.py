@@ -37,10 +37,7 @@ from botorch.models.robust_relevance_pursuit_model import RobustRelevancePursuit
 from botorch.models.transforms.input import InputPerturbation
 from botorch.test_functions import Branin, EggHolder, Hartmann, SixHumpCamel
 from botorch.test_functions.synthetic import Labs, TrajectoryPlanning
-from torch import Tensor
-
-from botorch_risk.models import MeanVarianceGP
-from botorch_risk.testing import (
+from botorch_risk_testing import (
     LawsBrokenError,
     RepeatedData,
     Report,
@@ -49,6 +46,9 @@ from botorch_risk.testing import (
     check_risk_measure,
     check_test_problem,
 )
+from torch import Tensor
+
+from botorch_risk.models import MeanVarianceGP
 
 PAGE = Path(__file__).parents[2] / "docs" / "known_issues.md"
 GRADIENT = "gradients_are_those_of_finite_differences"

@@ -11,6 +11,15 @@ from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.models import SingleTaskGP
 from botorch.test_functions import Branin
 from botorch.utils.transforms import t_batch_mode_transform
+from botorch_risk_testing import (
+    LawsBrokenError,
+    Report,
+    check_acquisition,
+    check_environment,
+    check_model,
+    check_risk_measure,
+    check_test_problem,
+)
 from torch import Tensor
 
 from botorch_risk.environments import (
@@ -21,15 +30,6 @@ from botorch_risk.environments import (
 )
 from botorch_risk.level_sets import Straddle
 from botorch_risk.risk import ConditionalValueAtRisk, RiskMeasure
-from botorch_risk.testing import (
-    LawsBrokenError,
-    Report,
-    check_acquisition,
-    check_environment,
-    check_model,
-    check_risk_measure,
-    check_test_problem,
-)
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 

@@ -242,9 +242,9 @@ def test_the_feasible_set_of_branin_is_a_disk() -> None:
 
 @pytest.fixture(scope="module")
 def learnt() -> tuple[ChanceConstrainedGramacy, Tensor, ModelListGP]:
-    r"""A problem with a known feasible set, and 50 replicates of 30 noisy evaluations of it."""
+    r"""A problem with a known feasible set, and 200 replicates of 30 noisy evaluations of it."""
     problem = ChanceConstrainedGramacy(noise_std=0.02, constraint_noise_std=0.02)
-    seeds = list(range(50))
+    seeds = list(range(200))
     X = initial_design(problem.bounds, seeds, 30)
     Y = problem.sample_outcomes(X, 1, generators(seeds, "noise")).squeeze(-2)
     models = [standardized_gp(X, each.unsqueeze(-1)) for each in Y.unbind(dim=-1)]
@@ -253,12 +253,13 @@ def learnt() -> tuple[ChanceConstrainedGramacy, Tensor, ModelListGP]:
     return problem, X[..., :2], ModelListGP(*models)
 
 
-@pytest.mark.parametrize(("beta", "least", "most"), [(4.0, 0.0, 0.05), (0.0, 0.1, 0.5)])
+@pytest.mark.parametrize(("beta", "least", "most"), [(4.0, 0.0, 0.03), (0.0, 0.05, 0.3)])
+@pytest.mark.filterwarnings("ignore::botorch_risk.recommend.InfeasibleRecommendationWarning")
 @pytest.mark.slow
 def test_decisions_that_are_called_feasible_are(
     learnt: Any, beta: float, least: float, most: float
 ) -> None:
-    r"""With confidence; by the mean alone one in five fails."""
+    r"""With confidence; by the mean alone one in twelve fails."""
     problem, X, model = learnt
     environment = problem.environment
     bound = RiskUpperConfidenceBound(model.models[0], environment, Expectation(), beta=4.0)

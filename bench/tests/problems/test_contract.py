@@ -8,10 +8,10 @@ from botorch_risk_bench.experiments.problem import (
     ProblemWithObjective,
     decision_bounds,
 )
+from botorch_risk_testing.laws import Law
+from botorch_risk_testing.problems import LAWS, ProblemCase
 
 from bench.tests.problems.cases import PROBLEMS
-from botorch_risk.testing.laws import Law
-from botorch_risk.testing.problems import LAWS, ProblemCase
 from tests.contracts import at_home, every_law
 from tests.test_functions import cases as of_the_plugin
 

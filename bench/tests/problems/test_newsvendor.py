@@ -1,5 +1,6 @@
 r"""Newsvendors, over a box and a mixed space."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -138,9 +139,13 @@ def test_the_optimum_of_the_mixed_newsvendor_is_approached() -> None:
     known = {"environment": problem.environment, "risk_measure": ConditionalValueAtRisk(0.2)}
     options = {"reporting": "posterior_mean_everywhere", "num_restarts": 4, "raw_samples": 64}
     strategy = risk_search(box, [0, 1], num_initial=40, **known, **options)
-    noisy: Any = MixedNewsvendor(noise_std=0.1)
-    noisy.register_buffer("bounds", noisy.decision_bounds)  # of what is asked for
-    play(strategy, 4, problem=noisy)
+    noisy = MixedNewsvendor(noise_std=0.1)
+    asked = SimpleNamespace(
+        bounds=noisy.decision_bounds,
+        draw_contexts=noisy.draw_contexts,
+        sample_repeats=noisy.sample_repeats,
+    )
+    play(strategy, 4, problem=asked)
     regret = problem.optimal_conditional_value_at_risk - problem.objective(strategy.recommend())
     assert (regret < 0.3).all()
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch_risk_testing.data import RepeatedData
+from botorch_risk_testing.models import ModelCase, Moments
 from torch import Tensor
 
 from botorch_risk.engine import Belief, DomainPosterior
-from botorch_risk.testing.data import RepeatedData
-from botorch_risk.testing.models import ModelCase, Moments
 from tests import oracles
 from tests.contracts import mean_variance_gp, of_decision
 from tests.engine.posterior.examples import OwnForward, of_kind

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition import PointwiseAcquisitionFunction
 from botorch_risk.engine import PointwiseAcquisition
-from botorch_risk.testing.data import BOUNDS, RepeatedData, of_decision, refresh, replicate
-from botorch_risk.testing.laws import (
+from botorch_risk_testing.data import BOUNDS, RepeatedData, of_decision, refresh, replicate
+from botorch_risk_testing.laws import (
     Case,
     Laws,
     Report,

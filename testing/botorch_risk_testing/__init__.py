@@ -16,6 +16,8 @@ from .models import check_model
 from .problems import check_test_problem
 from .risk_measures import check_risk_measure
 
+__version__ = "0.1.0"
+
 __all__ = [
     "LawsBrokenError",
     "RepeatedData",

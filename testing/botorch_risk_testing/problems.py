@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from botorch_risk.seeding import generators
-from botorch_risk.testing.laws import (
+from botorch_risk_testing.laws import (
     BATCH_SHAPES,
     Case,
     Laws,

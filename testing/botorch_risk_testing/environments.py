@@ -14,7 +14,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from torch import Tensor
 
 from botorch_risk.environments import Environment, IndependentEnvironment
-from botorch_risk.testing.laws import (
+from botorch_risk_testing.laws import (
     Case,
     Laws,
     Report,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.gradients import differentiated
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.testing.laws import (
+from botorch_risk_testing.laws import (
     Case,
     Laws,
     Report,

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from botorch_risk.engine import Belief
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.testing.data import RepeatedData, refresh, replicate
-from botorch_risk.testing.laws import (
+from botorch_risk_testing.data import RepeatedData, refresh, replicate
+from botorch_risk_testing.laws import (
     Case,
     Laws,
     Report,
