@@ -107,9 +107,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             X_pending: `batch_shape x n' x d` points under evaluation, with levels if any.
 
         Raises:
-            BotorchTensorDimensionError: If a shape does not fit the domain.
             InputDataError: If the state belongs to another domain.
-            ValueError: If noise, costs or weights are missing or out of their range.
         """
         super().__init__(model=posterior.model)
         warn_if_unfitted(posterior.model)
@@ -143,10 +141,6 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
         Returns:
             `batch_shape x m` values.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` does not have the domain's columns.
-            ValueError: If a level is not one of the levels, or a cost is not > 0.
         """
         X = as_points(X, self.model)
         posterior = self._conditioned
@@ -186,9 +180,6 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
         Args:
             q: The maximum number of points to choose.
-
-        Raises:
-            ValueError: If a cost is not finite and > 0.
         """
         posterior = self._conditioned
         return self._covering.select(posterior, self.previous, q)

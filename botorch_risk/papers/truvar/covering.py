@@ -259,10 +259,6 @@ def top_candidates(
         A mask `batch_shape x |D|`; ties go to the lower index, and there are fewer points if the
         mask has fewer.
 
-    Raises:
-        BotorchTensorDimensionError: If `within` is not a mask of the domain.
-        ValueError: If the score is not known, or a number is out of its range.
-
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)

@@ -47,11 +47,6 @@ class NoiseLevels:
         variances: `K` noise variances >= 0, squared units of the outcome.
         costs: `K` costs > 0; `None` if a cost function knows the levels.
 
-    Raises:
-        TypeError: If they are not numbers.
-        ValueError: If there is no level, if a variance is negative, a cost not positive or a number
-            not finite, or if there are not as many costs as variances.
-
     Example:
         >>> len(NoiseLevels(variances=(1e-6, 1e-3), costs=(15.0, 2.0)))
         2
@@ -120,12 +115,7 @@ class SamplingTerms:
         return 1 if self.levels is None else len(self.levels)
 
     def split(self, X: Tensor, d: int) -> tuple[Tensor, Tensor]:
-        r"""Points `... x m x d` and levels `... x m` of `X`, whose last column may be the level.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` has another number of columns.
-            ValueError: If a level is not one of the levels.
-        """
+        r"""Points `... x m x d` and levels `... x m` of `X`, whose last column may be the level."""
         columns = d + (self.levels is not None)
         if X.shape[-1] != columns:
             raise BotorchTensorDimensionError(
@@ -242,11 +232,7 @@ class SamplingTerms:
         return torch.stack(paid, dim=-1)
 
     def cost_at(self, X: Tensor, previous: Tensor | None) -> Tensor:
-        r"""Costs of sampling `m x d` or `B x m x d` points, `m x K` or `B x m x K`.
-
-        Raises:
-            ValueError: If a cost is not finite or not above 0.
-        """
+        r"""Costs of sampling `m x d` or `B x m x d` points, `m x K` or `B x m x K`."""
         if self.cost is None:
             costs = (1.0,) if self.levels is None else self.levels.costs
             return X.new_tensor(costs).expand(*X.shape[:-1], -1)

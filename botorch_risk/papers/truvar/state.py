@@ -30,9 +30,6 @@ class PracticalWidth:
     Attributes:
         a: 0.5 for optimisation and 1 for level sets in the paper; 2 has the form of Eq. (14).
 
-    Raises:
-        ValueError: If `a` is not positive and finite.
-
     Example:
         >>> first = torch.tensor(1)
         >>> PracticalWidth(0.5).beta(epoch=first, start=first, domain_size=100)
@@ -64,10 +61,6 @@ class GuaranteedWidth:
         delta: Probability, in (0, 1), that any bound fails.
         epoch_costs: `C_(1), C_(2), ...`, each > 0.
         min_cost: The least cost of a sample, > 0.
-
-    Raises:
-        ValueError: If `delta` is outside (0, 1), a cost is not positive and finite, or no epoch has
-            one.
 
     Example:
         >>> first = torch.tensor(1)
@@ -110,13 +103,11 @@ _SMALLEST_ETA = 1e-10
 class TruncatedVarianceState:
     r"""The memory of truncated variance reduction between samples.
 
-    Algorithms 1 and 2 of [Bogunovic2016truvar]_.
-
-    An immutable record of Algorithms 1 and 2: `update` returns the next one. The initial data
-    pass through `update` once before the first selection. A round uses the old `beta` for
-    bounds and sets; the loop over epochs then tests with the new target and the new `beta`,
-    and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that
-    are 0 up to rounding count as 0.
+    An immutable record of Algorithms 1 and 2 of [Bogunovic2016truvar]_: `update` returns the next
+    one. The initial data pass through `update` once before the first selection. A round uses the
+    old `beta` for bounds and sets; the loop over epochs then tests with the new target and the new
+    `beta`, and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that are
+    0 up to rounding count as 0.
 
     `eta` is in units of the prior standard deviation, as the paper's kernel has variance 1.
 
@@ -124,7 +115,8 @@ class TruncatedVarianceState:
         goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         width: Maps the epoch and its first sample to `beta_(i)`.
         r: The factor, in (0, 1), from one target to the next.
-        slack: How far above its target an epoch may end (the paper's delta-bar).
+        slack: How far above its target an epoch may end, as a fraction of the target; the paper's
+            delta-bar.
         monotone: Whether `M_t` only shrinks. Otherwise D replaces `M_{t-1}` in Eqs. (5) and (6),
             as in the paper's Appendix A, and in (7), and the sets are formed from scratch.
         domain_size: The `|D|` of `beta_(i)`.
@@ -190,24 +182,18 @@ class TruncatedVarianceState:
     ) -> TruncatedVarianceState:
         r"""The state before any data, in which every point is possible.
 
+        The goal, `r`, `slack` and `monotone` are the attributes of these names.
+
         Args:
             domain: `|D| x d`, or `R x |D| x d`.
-            goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
             a: Factor in `beta_(i) = a log(|D| t_(i)^2)`; by default the paper's 0.5 to maximise and
                 1 for level sets.
             eta: The first target in units of the prior standard deviation; 0 is pure variance
                 reduction.
-            r: The factor from one target to the next.
-            slack: How far above its target an epoch may end, as a fraction of the target.
-            monotone: Whether the sets only shrink.
             width: The theory's confidence width, instead of the width from `a`.
             domain_size: The `|D|` of the width; all points by default (the paper multiplies it
                 by the number of noise levels in Corollary 3.2).
             batch_shape: `(R,)` for replicates.
-
-        Raises:
-            BotorchTensorDimensionError: If `domain` has no point.
-            ValueError: If a number is out of its range.
         """
         domain = as_floating(domain, "domain")
         if domain.dim() < 2 or 0 in domain.shape:
@@ -405,9 +391,6 @@ def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
     Args:
         state: After its last update.
         posterior: The posterior of that update.
-
-    Raises:
-        InputDataError: If the posterior has another domain.
     """
     state.check_domain(posterior)
     inside = posterior.variance.where(state.unclassified, 0.0)

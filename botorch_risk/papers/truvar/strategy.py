@@ -137,12 +137,8 @@ class SampleDomain(Method):
             95 % intervals contained .53 to .94 of f in development (`docs/coverage.md`). Without
             effect if hyperparameters are known, or for an estimator of another kind.
 
-    Raises:
-        ValueError: If `refit_every` is below 1, or there is one sample.
-
     Example:
-        >>> from botorch_risk.papers import Maximize
-        >>> from botorch_risk.papers import TruncateVariance
+        >>> from botorch_risk.papers import Maximize, TruncateVariance
         >>> from botorch_risk.strategies import Strategy
         >>> method = SampleDomain(TruncateVariance(Maximize()), SamplingTerms(noise=1e-4))
         >>> space = FiniteDomain(torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1))
@@ -271,7 +267,6 @@ class SampleDomain(Method):
         return {**state, "cost": view.state["cost"] + paid, "previous": previous}
 
     def recommend(self, view: View) -> Tensor:
-        r"""The point with the highest posterior mean of each replicate."""
         posterior = view.belief.posterior
         if not self.anywhere:
             return view.space.domain[posterior.mean.argmax(dim=-1)]
@@ -280,11 +275,7 @@ class SampleDomain(Method):
         return best.squeeze(-2)
 
     def classify(self, view: View) -> Classification:
-        r"""The sets of the sampler, and the posterior probabilities.
-
-        Raises:
-            UnsupportedError: If the sampler does not look for a level set.
-        """
+        r"""The sets of the sampler, and the posterior probabilities."""
         if (sought := self.sampler.level_set(view)) is None:
             return super().classify(view)
         found = classes_of(*sought, view.belief.posterior)
@@ -407,7 +398,6 @@ class TruncateVariance(Sampler):
 
     Raises:
         UnsupportedError: When asked, if there are noise levels and samples are taken anywhere.
-        ValueError: If `prefilter` is below 1; when a strategy is built, if a weight is not > 0.
     """
 
     goal: Goal
@@ -576,24 +566,19 @@ def truvar(
         estimator: Fits the model; with `None` its hyperparameters are taken as known.
         refit_every: The number of rounds between rebuilds of the model; `None` for never, which
             suits a known model.
-        dense: Whether the posterior holds the covariance of the domain, `8 |D|^2` bytes a
-            replicate. From 1 GiB on, 11,600 points, a warning tells what it needs, from 4 GiB on
-            an error; `False` makes its rows on demand.
+        dense: Whether the posterior holds the covariance of the domain, `8 |D|^2` bytes per
+            replicate. From 1 GiB on, 11,600 points, a warning says how much it needs, from 4 GiB on
+            an error; `False` computes its rows on demand.
         num_initial: The number of random points at the start; a model that is fitted needs several.
         batch_size: The maximum number of points in a later round.
         anywhere: Whether samples and recommendations may lie between the points of the domain, in
             the box round it. The sets stay on the domain, which should then be a grid or similarly
             dense points.
-        num_samples: Samples of the hyperparameters for predictions and for the probabilities of
-            classes, as in `SampleDomain`.
+        num_samples: As in `SampleDomain`.
         options: Further arguments of `TruncateVariance`.
 
     Raises:
-        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
-        InputDataError: If it is not finite.
         UnsupportedError: If there are noise levels and samples are taken anywhere.
-        ValueError: If both a noise and levels are given, levels have no costs, or a number is out
-            of its range.
 
     Example:
         >>> import torch
@@ -620,9 +605,7 @@ def classes_of(goal: LevelSetGoal, sets: Sets, posterior: DomainPosterior) -> Cl
     r"""The classes of the points of a domain, with the posterior's probabilities.
 
     Args:
-        goal: Defines the level.
         sets: The unclassified, high and low points, `R x |D|`.
-        posterior: The posterior over the domain, of `R` replicates.
     """
     _, high, low = sets
     excess = posterior.mean - goal.level(posterior.mean)
