@@ -52,9 +52,6 @@ class RiskFrontierPlot(FittedAnalysis):
 
         Args:
             rule: The rule by which an arm is recommended, as in `best_arm`.
-
-        Raises:
-            ValueError: If `rule` is unknown.
         """
         check_rule(rule)
         super().__init__()
