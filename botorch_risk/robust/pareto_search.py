@@ -89,14 +89,6 @@ class ObjectiveRisksRecipe:
         constraints: What has to hold.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
-
-    Raises:
-        ValueError: If the squared width is negative or not finite.
-
-    Example:
-        >>> from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-        >>> ObjectiveRisksRecipe((ConditionalValueAtRisk(0.1), Expectation())).num_outcomes
-        2
     """
 
     risk_measures: Sequence[RiskMeasure]
@@ -188,16 +180,7 @@ def of_measures(
 ) -> ParetoSearch:
     r"""The method that chooses rows by a given rule and recommends a set by these risks.
 
-    Args:
-        risk_measures: One for each objective.
-        choose: How rows are chosen.
-        constraints: What has to hold.
-        constraint_beta: Squared width of the bounds of the constraints.
-        num_restarts: Starts of the acquisition optimiser.
-        raw_samples: Raw points of the acquisition optimiser.
-
-    Raises:
-        ValueError: If `constraint_beta` is negative.
+    `choose` chooses rows. The other arguments mean the same as in `pareto_search`.
     """
     check_beta(constraint_beta)
     recipe = ObjectiveRisksRecipe(risk_measures, tuple(constraints), constraint_beta)
@@ -260,14 +243,6 @@ class HypervolumeImprovement:
     Args:
         reference_point: A value of each risk; only points above all of them count.
         num_samples: Samples of the risks.
-
-    Raises:
-        ValueError: If `num_samples` is below 1, or a value is not finite. A reference point of
-            another number of risks is refused by `pareto_search`.
-
-    Example:
-        >>> HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
-        HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
     """
 
     reference_point: tuple[float, ...]
@@ -283,9 +258,7 @@ class HypervolumeImprovement:
         r"""The acquisition function; evaluated decisions are pruned.
 
         Args:
-            model: The model of the decisions' risks.
             X_baseline: Evaluated decisions, `n x d_x`.
-            options: `X_pending`, `objective` and `constraints`.
         """
         of = options.pop("objective", None) or IdentityMCMultiOutputObjective()
         spreads = spreads_of_risks(model, X_baseline, of)  # BoTorch's smoothing has no unit then
@@ -368,22 +341,17 @@ def pareto_search(
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
 
     Raises:
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If w is chosen although it perturbs the decision.
-        ValueError: If the numbers of measures, objectives and reference values do not match, or a
-            number is out of its range.
 
     Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
         >>> strategy = pareto_search(
-        ...     bounds, [0, 1], environment=weather, risk_measure=ConditionalValueAtRisk(0.2),
+        ...     unit, [0, 1], environment=environment, risk_measure=ConditionalValueAtRisk(0.2),
         ...     reference_point=[-1.0, -1.0], num_initial=6, num_restarts=1, raw_samples=4,
         ... )
-        >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
-        >>> w = weather.points[torch.arange(6) % 5].expand(2, 6, 1)
+        >>> X = strategy.ask()  # decisions; w comes with the outcomes
+        >>> w = environment.points[torch.arange(6) % 5].expand(2, 6, 1)
         >>> Y = torch.stack([-(X - w).square(), -(X - 1).square() - w], dim=-1)  # R x q x k x m
         >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
         >>> strategy.ask().shape, strategy.recommend().dim()
