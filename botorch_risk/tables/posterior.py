@@ -33,12 +33,7 @@ class TablePosterior:
 
     @classmethod
     def of(cls, readings: TableReadings, hyperparameters: TableHyperparameters) -> TablePosterior:
-        r"""The posterior of readings; rows of hyperparameters share the readings of one replicate.
-
-        Args:
-            readings: The readings of `R` replicates, or of one.
-            hyperparameters: Those of `R` rows.
-        """
+        r"""The posterior of readings; several rows of hyperparameters may share one replicate."""
         read = ReadPairs.of(readings, hyperparameters)
         prior = read.prior.of_one_condition.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
         num_rows, num_x, n = read.of_conditions.shape[:3]
@@ -52,14 +47,7 @@ class TablePosterior:
         return cls(read, _mean(readings, read), (prior - explained).clamp_min_(0.0))
 
     def row_of(self, pair: Tensor) -> Tensor:
-        r"""The move of each pair's mean per standard deviation of a reading at a pair.
-
-        Args:
-            pair: `R` pairs.
-
-        Returns:
-            `R x n_x x n_w`.
-        """
+        r"""The move of each mean per standard deviation of a reading at a pair, `R x n_x x n_w`."""
         return _last_row(self.read.and_one(*self._rows(pair)))
 
     def with_reading(self, pair: Tensor, y: Tensor | None = None) -> TablePosterior:
@@ -135,10 +123,8 @@ def joint_samples(
 
     Args:
         readings: The readings of one replicate, in a table of few other conditions.
-        hyperparameters: Those of `R` rows.
         conditions: `m` of them.
         num_samples: Their number, even.
-        generator: Draws.
 
     Yields:
         For each row, `m x num_samples x n_w`.
