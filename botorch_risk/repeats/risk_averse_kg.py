@@ -38,7 +38,6 @@ def risk_averse_kg(
 
     Raises:
         UnsupportedError: If the noise is known, or learnt on a scale other than the logarithm.
-        ValueError: If a weight is negative or not finite, or a number out of its range.
 
     Example:
         >>> import torch
