@@ -51,19 +51,14 @@ class ExpectedClassification(RiskLookahead):
         X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
 
     Example:
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> decisions = torch.linspace(0, 1, 21, dtype=torch.double)[:, None]
         >>> acqf = ExpectedClassification(
-        ...     model, w, ConditionalValueAtRisk(0.2), decisions, threshold=1.0, w_is_chosen=True
+        ...     model, environment, ConditionalValueAtRisk(0.2), decisions, threshold=1.0,
+        ...     w_is_chosen=True,
         ... )
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
         >>> acqf.best_value(x).shape  # what to query
         torch.Size([1, 2])

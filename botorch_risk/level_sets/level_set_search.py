@@ -40,9 +40,6 @@ class ReadingOfClasses:
         num_compared: The number of decisions in the look-ahead, those with the least certain class;
             it chooses among the same ones.
         num_samples: Joint samples of the outcomes over W, as in `predicted_risks`.
-
-    Raises:
-        ValueError: If a number is out of its range, or the criterion unknown.
     """
 
     goals: tuple[LevelSetGoal, ...]
@@ -199,24 +196,16 @@ def level_set_search(
         options: Further arguments of `EnvironmentRisk`, such as `model` and `num_samples`.
 
     Raises:
-        TypeError: If a part is not an environment, a risk measure or a level.
         UnsupportedError: If w is chosen although its distribution is learnt.
-        ValueError: If a number is out of its range.
 
     Example:
+        >>> from botorch_risk.examples import environment
         >>> from botorch_risk.papers import LevelSet
-        >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> decisions = torch.linspace(0, 1, 21, dtype=torch.double).unsqueeze(-1)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> strategy = level_set_search(
-        ...     decisions,
-        ...     seeds=0,
-        ...     environment=weather,
-        ...     risk_measure=ConditionalValueAtRisk(0.2),
-        ...     goal=LevelSet(0.5),
-        ...     w_is_chosen=True,
-        ...     num_initial=6,
+        ...     decisions, 0, environment=environment, risk_measure=ConditionalValueAtRisk(0.2),
+        ...     goal=LevelSet(0.5), w_is_chosen=True, num_initial=6,
         ... )
         >>> for _ in range(4):
         ...     X = strategy.ask()  # pairs (x, w)

@@ -43,9 +43,6 @@ def level_set(
         acquisition: The acquisition function, which takes `threshold`.
         acquisition_options: Its further arguments.
 
-    Raises:
-        ValueError: If the threshold is not finite, or there is no initial trial.
-
     Example:
         >>> level_set(threshold=0.9).name
         'level_set'
@@ -89,11 +86,6 @@ def risk_level_set(
         seed: Of the sequence and of all draws.
         acquisition_options: Further arguments of `RiskStraddle`.
         model_options: Further arguments of `ContextualRiskModel`.
-
-    Raises:
-        ValueError: If the threshold is not finite, there is no context, bounds are not in order, or
-            there is no initial trial.
-        TypeError: If `risk_measure` is not a measure of risk.
 
     Example:
         >>> risk_level_set("purity", {"humidity": (0.0, 1.0)}, threshold=0.9).name
