@@ -145,6 +145,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         X = as_points(X, self.model)
         posterior = self._conditioned
         targets = self._covering.targets(posterior)
+        # Each point has a covariance with every target of every replicate.
         entries = _CHUNK_ENTRIES.entries(X.device)
         chunk = max(1, entries // max(1, targets.row.numel()))
         values = partial(self._at, posterior, targets)
@@ -193,6 +194,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         covariance = posterior.cross_covariance(at, posterior.points(targets.row))
         noise = self.terms.noise_of(points, level, posterior)
         inverse = inverse_variance(at.variance + noise, posterior)
+        # `cost_at` gives the costs of all levels; a point has one level.
         cost = self.terms.cost_at(points, previous_row(self.previous, len(X)))
         cost = cost.expand(*points.shape[:-1], -1).gather(-1, level.unsqueeze(-1)).squeeze(-1)
         if self._covering.anticipate:

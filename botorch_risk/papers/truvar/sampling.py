@@ -101,6 +101,7 @@ class SamplingTerms:
             raise ValueError("Expected either `noise` or `levels`. Got both.")
         if self.noise is not None and not callable(self.noise):
             if not isinstance(self.noise, int | float):
+                # A copy: what the user writes into the tensor later must not change a decision.
                 object.__setattr__(self, "noise", as_floating(self.noise, "noise").clone())
             as_nonnegative("noise", self.noise)
         if self.levels is not None and (self.levels.costs is None) == (self.cost is None):
@@ -124,6 +125,7 @@ class SamplingTerms:
             )
         if self.levels is None:
             return X, torch.zeros_like(X[..., 0], dtype=torch.long)
+        # A level is a label: no gradient goes through it.
         level = X[..., -1].detach()
         known = (level.frac() == 0) & (level >= 0) & (level < self.num_levels)
         if not bool(known.all()):
@@ -147,6 +149,7 @@ class SamplingTerms:
             ValueError: If the noise is known on the domain only and the rows are not given.
         """
         if self.levels is not None:
+            # `K` values, the same at every point, broadcast over `... x m`.
             return X.new_tensor(self.levels.variances)
         if self.noise is None:
             return None
@@ -165,6 +168,7 @@ class SamplingTerms:
     def domain_noise(self, posterior: DomainPosterior) -> Tensor:
         r"""Noise variances on the domain, `B x |D| x K`."""
         size = posterior.domain.shape[-2]
+        # Checked here, as picking rows would accept a list that is too long.
         if isinstance(self.noise, Tensor) and self.noise.shape not in ((), (size,)):
             raise BotorchTensorDimensionError(
                 f"Expected `noise` on the domain, {size} values. Got {self.noise.shape=}."
@@ -238,6 +242,7 @@ class SamplingTerms:
             return X.new_tensor(costs).expand(*X.shape[:-1], -1)
         levels = [None] if self.levels is None else range(len(self.levels))
         each = [as_floating(self.cost(X, previous, level), "cost").to(X) for level in levels]
+        # A cost function may return one number for all points.
         cost = torch.stack([value.expand(X.shape[:-1]) for value in each], dim=-1)
         bad = ~(cost.isfinite() & (cost > 0))
         if bool(bad.any()):

@@ -240,6 +240,7 @@ class TruncatedVarianceState:
         The goal is reached, or the target is below 1e-10 of the prior standard deviation.
         """
         done = self.goal.is_finished(self.sets, self.monotone)
+        # A target of 0 is pure variance reduction: it ends with the goal, not by its size.
         return done | ((self.eta > 0) & (self.eta < _SMALLEST_ETA))
 
     def target_variance(self, posterior: DomainPosterior) -> Tensor:
@@ -271,7 +272,9 @@ class TruncatedVarianceState:
         bounds = self.confidence_bounds(posterior)
         sets = self.goal.classify(self.sets, *bounds, monotone=self.monotone)
         best = posterior.mean.argmax(dim=-1, keepdim=True)
+        # Only the search for a maximum has to keep the best point; a level set may classify it.
         excluded = ~sets[0].gather(-1, best).squeeze(-1) & self.goal.keeps_maximizer
+        # Once for each exclusion; without `monotone` the point may return.
         if self.monotone and bool((excluded & ~self.best_excluded).any()):
             _warn_excluded(excluded & ~self.best_excluded, best.squeeze(-1))
         paid = torch.as_tensor(cost, dtype=torch.float64, device=self.cost.device)
@@ -319,9 +322,11 @@ class TruncatedVarianceState:
         largest = posterior.variance.where(self.unclassified, 0.0).amax(dim=-1).double()
         # A variance that is 0 up to rounding would never reach a target of that size.
         largest = (largest - posterior.resolution.double()).clamp_min(0.0)
+        # t_(i) of the epochs that begin now: the number of the next sample.
         start, state = posterior.num_samples + 1, self
         # Each turn multiplies a target by r < 1, so that it ends at the smallest one at the latest.
         while True:
+            # Line 5, sqrt(beta) sigma <= (1 + slack) eta, squared; eta in prior deviations.
             target = ((1 + state.slack) * state.eta).square() * prior
             ends = (state.beta * largest <= target) & (state.eta > 0) & ~state.finished
             if not bool(ends.any()):
@@ -340,6 +345,7 @@ class TruncatedVarianceState:
 
 def _fingerprint(domain: Tensor) -> str:
     r"""A hash that distinguishes domains, computed once while a tensor is not written to."""
+    # An inference tensor counts no changes, so its hash is computed every time.
     version = None if domain.is_inference() else domain._version
     known = _FINGERPRINTS.get(domain)
     if version is None or known is None or known[0] != version:

@@ -103,6 +103,7 @@ class SampledDomain:
         return self._joined(*found)
 
     def _joined(self, *parts: Tensor) -> Tensor:
+        # The parts come by their numbers of outcomes: back to the order of the replicates.
         order = [row for rows, _ in self.parts for row in rows]
         return torch.cat(parts)[torch.tensor(order).argsort()]
 
@@ -180,6 +181,7 @@ class SampleDomain(Method):
 
     def group_by(self, history: History) -> Tensor:
         r"""The round in which the model is built, and the number of outcomes before it."""
+        # One model has as many rows in each replicate; what is missing later is skipped.
         built = self._built(history)
         early = history.rounds.to(built.device) < built.unsqueeze(-1)
         return torch.stack([built, (history.has_outcome & early).sum(dim=-1)], dim=-1)
@@ -200,6 +202,7 @@ class SampleDomain(Method):
         points, index, noise = self._samples(view.space, view.history.X[:, belief.num_rows :], Y)
         y = Y.nanmean(dim=-1)
         missing = y.isnan()
+        # Nothing is observed where an outcome is missing: any point and noise fill the place.
         belief.posterior.observe_all(
             points.where(~missing.unsqueeze(-1), view.space.domain[0]),
             y,
@@ -255,6 +258,7 @@ class SampleDomain(Method):
         points, level = self._points(view.space, rows)
         previous = view.state["previous"]
         nowhere = previous.isnan()
+        # A cost function never sees NaN: without a last point, a replicate is at its first new one.
         known = None if nowhere.all() else previous.where(~nowhere, points[:, 0].nan_to_num())
         paid = self.terms.cost_of(points, level, known).sum(dim=-1)
         for x in points.unbind(dim=-2):
@@ -323,10 +327,12 @@ class SampleDomain(Method):
         r"""The round in which each replicate's model is built, `R`."""
         last = 1
         if self.refit_every is not None:
+            # The model is built in rounds 1, 1 + refit_every, 1 + 2 refit_every, ...
             last += (max(1, history.round) - 1) // self.refit_every * self.refit_every
         first = history.has_outcome.to(torch.uint8).argmax(dim=-1)  # the first row with an outcome
         if not history.num_rows:
             return first
+        # Not before the round that follows a replicate's first outcome.
         return (history.rounds.to(first.device)[first] + 1).clamp_min(last)
 
     def _build(self, view: View, built: int) -> DomainBelief:
@@ -344,6 +350,7 @@ class SampleDomain(Method):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         r"""Points, their index in the domain (-1 if off it), known noise of the mean, `R x n`."""
         points, level = self._points(space, rows)
+        # In all digits: a point that was rounded is off the domain, and observed where it is.
         same = (points.unsqueeze(-2) == space.domain).all(dim=-1)  # R x n x |D|
         index = same.to(torch.uint8).argmax(dim=-1).where(same.any(dim=-1), -1)
         off = (index < 0) & points.isfinite().all(dim=-1)  # whose noise is in no table
@@ -352,12 +359,14 @@ class SampleDomain(Method):
         if noise is not None:
             noise = noise.expand(*index.shape, self.terms.num_levels)
             noise = noise.gather(-1, level.unsqueeze(-1)).squeeze(-1)
+            # The mean of k readings has the variance noise / k.
             noise = noise / Y.isfinite().sum(dim=-1).clamp_min(1)
         return points, index, noise
 
     def _points(self, space: FiniteDomain, rows: Tensor) -> tuple[Tensor, Tensor]:
         r"""Points `R x n x d`, NaN if missing, and their levels `R x n`."""
         missing = rows.isnan().any(dim=-1, keepdim=True)
+        # `split` would refuse NaN as a level.
         points, level = self.terms.split(rows.where(~missing, 0.0), space.domain.shape[-1])
         return points.where(~missing, torch.nan), level
 
@@ -459,6 +468,7 @@ class TruncateVariance(Sampler):
         ):
             if pick:
                 pending = torch.cat([view.history.running, *picks], dim=-2)
+                # A replicate that has ended is not asked again, so any point may fill its place.
                 acquisition.set_X_pending(pending.where(pending.isfinite(), view.space.domain[0]))
             on_domain = acquisition.evaluate_domain()
             X, value = maximize_between(acquisition, on_domain, view.space, seeds)
@@ -468,6 +478,7 @@ class TruncateVariance(Sampler):
 
     def learn(self, view: View, paid: Tensor) -> State:
         r"""The sets and the epoch after a round."""
+        # The number of updates so far: 0 for the initial design, whose outcomes may warn.
         state = self.restored(view.space.domain, view.state, view.round - 1)
         state = state.update(view.belief.posterior, paid)
         return {**view.state, **_tensors(state)}
@@ -495,6 +506,7 @@ _PREFIX = "truncated_variance."
 
 
 def _tensors(state: TruncatedVarianceState) -> dict[str, Tensor]:
+    # The other fields follow from the arguments of the method, and from the round.
     values = {each.name: getattr(state, each.name) for each in fields(state)}
     return {_PREFIX + name: value for name, value in values.items() if isinstance(value, Tensor)}
 
@@ -609,6 +621,7 @@ def classes_of(goal: LevelSetGoal, sets: Sets, posterior: DomainPosterior) -> Cl
     """
     _, high, low = sets
     excess = posterior.mean - goal.level(posterior.mean)
+    # Without variance the sign decides, and f at the level is high: `f >= h`.
     is_known = posterior.variance <= posterior.resolution.unsqueeze(-1)
     deviation = posterior.variance.where(~is_known, 1.0).sqrt()
     certain = (excess >= 0).to(excess)
