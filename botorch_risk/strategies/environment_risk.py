@@ -153,7 +153,6 @@ class EnvironmentRisk(Method):
         return True
 
     def believe(self, view: View) -> Bound:
-        r"""The confidence bound of this round."""
         models = [
             self.unfitted(view, outcome, before=before)
             for outcome, before in enumerate(self._models_before(view))

@@ -82,7 +82,6 @@ class FiniteDomain:
 
     @property
     def cat_dims(self) -> dict[int, list[float]]:
-        r"""The values of the categories."""
         return codes_of(self.domain, self.categories)
 
     @cached_property

@@ -206,7 +206,6 @@ class LimitedColumns:
         return self._polytope_of(self.limits)
 
     def _is_possible(self, limits: Sequence[LinearLimit]) -> bool:
-        r"""Whether a setting is within some limits."""
         try:
             self._polytope_of(limits)
         except ValueError:

@@ -673,7 +673,6 @@ def _renewed(views: Views, history: History, state: State) -> Views:
 
 
 def _part(state: State, replicates: list[int], num_replicates: int) -> State:
-    r"""The state of some replicates."""
     if is_everyone(replicates, num_replicates):
         return dict(state)
     return {name: value[replicates] for name, value in state.items()}
