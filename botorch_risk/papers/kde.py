@@ -103,11 +103,9 @@ def risk_kde(
 ) -> Strategy:
     r"""Any risk under a kernel density of the contexts, Algorithm 1 of [Huang2024kde]_.
 
-    SBO-KDE uses the expectation.
+    SBO-KDE uses the expectation. Other arguments are as in `risk_search`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`, with t the number of
             the next evaluation, initial ones counted.
@@ -118,7 +116,6 @@ def risk_kde(
         context_categories: The columns of contexts that are labels, from 0, coded by the whole
             numbers within their bounds. Their frequencies are learnt by `LabelFrequencies`, and
             each point of the density of the others is repeated for each label.
-        beta: Squared width of the bound: a number, or a function of t.
         options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Example:

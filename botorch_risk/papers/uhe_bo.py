@@ -80,7 +80,6 @@ class InnerBelief(NamedTuple):
 
     @property
     def newest(self) -> Any:
-        r"""The inner method's newest belief."""
         return self.before if self.inner is None else self.inner.known_belief
 
 

@@ -368,7 +368,6 @@ class NoiseFirst:
     def __call__(
         self, model: MeanVarianceGP, t: int, weights: Weights
     ) -> PointwiseAcquisitionFunction:
-        r"""The acquisition function of round t."""
         if t <= self.num_uncertainty:
             return NoisePosteriorStandardDeviation(model)
         return risk_averse(model, t, replace(weights, noise_beta=None))

@@ -65,7 +65,6 @@ class GreedyCovering:
         return self._values(posterior, self._mask, previous)
 
     def targets(self, posterior: DomainPosterior) -> DomainPosterior.Targets:
-        r"""The points whose variances should fall."""
         if not self.anticipate:
             return targets_of(posterior, self.state, self.weights)
         within = anticipated_set(posterior, self.state)

@@ -360,7 +360,6 @@ def _hash(domain: Tensor) -> str:
 
 
 def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
-    r"""Warns that the point with the highest posterior mean was ruled out."""
     warnings.warn(
         f"The point with the highest posterior mean, index {best[excluded].tolist()} in "
         f"{int(excluded.sum())} of {excluded.numel()} replicates, was ruled out before and cannot "
