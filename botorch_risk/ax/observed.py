@@ -84,7 +84,6 @@ class ObservedAdapter(TorchAdapter):
 
     @property
     def _contexts(self) -> tuple[str, ...]:
-        r"""The tracking metrics that are contexts."""
         return tuple(getattr(self.generator, "contexts", None) or ())
 
     def _contexts_of(self, data: Data) -> pd.DataFrame:

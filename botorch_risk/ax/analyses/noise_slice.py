@@ -129,7 +129,6 @@ class NoiseSlicePlot(FittedAnalysis):
     def _curve(
         self, fitted: Fitted, model: MeanVarianceGP, fixed: Mapping[str, TParamValue]
     ) -> pd.DataFrame:
-        r"""The predictions along the slice."""
         space = fitted.experiment.search_space
         values = _values(space[self.parameter_name])
         points = [
