@@ -315,29 +315,20 @@ def pareto_search(
     The risk of each objective is taken by itself, as BoTorch's `IndependentCVaR` does; the
     multivariate value-at-risk of [Daulton2022mars]_, a set for each decision, is another risk.
 
-    `tell` takes `R x q x k x m` outcomes, the objectives first.
+    `tell` takes `R x q x k x m` outcomes, the objectives first. Other arguments are as in
+    `risk_search`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        environment: The distribution of W, or of the perturbation of the decision;
-            `ObservedContexts` if it is learnt.
         risk_measure: One measure for all objectives, or one for each; larger is better.
         num_objectives: How many. Default: the number of measures, or 2 for a single one.
         reference_point: A value of each risk, in its units; only points above all of them count.
             Needed unless `acquisition` is given.
-        constraints: Constraints on outcomes, which are numbered from 0.
-        constraint_beta: Squared width of the bounds of the constraints, by which a decision is
-            feasible with confidence.
         acquisition: As in `risk_search`, for several outcomes.
             Default: `HypervolumeImprovement(reference_point)`.
         max_iterations: Iterations of the acquisition optimiser.
         w_is_chosen: Whether w is chosen (`DecisionThenValue`), in the initial design by the mean
             of the importances of the measures; otherwise the environment draws it, and it is
             observed with the outcomes.
-        value_rule: The rule that chooses w for a decision, as in `risk_search`.
-        num_initial: The number of points in the initial design.
-        batch_size: The number `q` of points in each later round.
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
 
     Raises:
