@@ -262,23 +262,18 @@ def safe_rahbo(
     of 600 points were not safe, and 1 with a `safety_beta` of 25. Give several safe points, which
     differ in every input. What cannot be proven safe in one step is not crossed.
 
+    Other arguments are as in `rahbo`.
+
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
         safe_points: Points that are known to be safe, `n x d`, in the units of the bounds.
         constraints: Each a `NoisyChanceConstraint` on readings, or with `delta=0.5` on the mean, or
             a `NoiseConstraint`; of outcome 0, the objective's, or of further ones. Then `tell`
             takes `R x q x k x m`.
-        num_repeats: The number k of repeats at each point.
-        risk_aversion: Weight of the variance, >= 0.
-        beta: Squared width of the bound of f.
-        noise_beta: Squared width of the bound of the noise in the objective.
         safety_beta: Squared width of the bounds of the constraints, the confidence in safety.
         epsilon: As in `safe_candidate`.
         num_candidates: The number of random candidates in a round.
         num_initial: The number of points in the initial design, the safe points in their order,
             again from the first if there are fewer. Default: each once.
-        batch_size: The number `q` of points in each later round.
         options: Further arguments of `MeanVarianceSearch`, except `refit_every`.
 
     Example:
