@@ -266,7 +266,7 @@ def finite_table(
     the contexts, an experiment tries one pair, and no pair is suggested twice. Several parameters
     may make a condition, and several a context; the values of ordered ones are numbers. A batch is
     a plate, each pair chosen as if those before had been read. `filled_table` gives the
-    recommendation. For a minimised objective, it is the risk of the negative objective.
+    recommendation. For a minimised objective, the risk is taken of its negative.
 
     Args:
         conditions: Names of the choice parameters that make a condition.
