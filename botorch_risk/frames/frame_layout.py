@@ -97,7 +97,6 @@ class FrameLayout:
 
     @property
     def names(self) -> list[str]:
-        r"""The names of all columns."""
         return [*(each.name for each in self.columns), *self.signs]
 
     @cached_property
