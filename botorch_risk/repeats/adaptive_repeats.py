@@ -337,13 +337,10 @@ def adaptive_repeats(
 
     Each round maximises `LogRiskAverseKnowledgeGradient` and takes the best of its maximiser and
     more readings at a measured point. It asks for rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k
-    times, and tell the row with the readings, NaN where a replicate has fewer than another.
+    times, and tell the row with the readings, NaN where a replicate has fewer than another. Other
+    arguments are as in `rahbo`.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        risk_aversion: Weight of the variance, >= 0; it is also the weight by which points are
-            reported.
         num_repeats: The numbers of readings to choose from.
         moving_cost: The cost of starting at a new point, in units of `reading_cost`, >= 0.
         returning_cost: The cost of returning to a measured point, >= 0.
@@ -358,7 +355,6 @@ def adaptive_repeats(
         report: The reporting rule of `recommend`.
         initial_repeats: The number of readings at each point of the initial design, at least 2
             if the noise is learnt.
-        num_initial: The number of points in the initial design.
         batch_size: 1; points are chosen one by one.
         options: Further arguments of `MeanVarianceSearch`.
 

@@ -81,7 +81,6 @@ class GainOfRepeats:
     def __call__(
         self, model: MeanVarianceGP, t: int, weights: Weights
     ) -> PointwiseAcquisitionFunction:
-        r"""The acquisition function of round t."""
         return LogRiskAverseKnowledgeGradient(
             model, weights.risk_aversion, (self.num_repeats,), num_compared=self.num_compared
         )
