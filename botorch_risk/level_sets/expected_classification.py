@@ -38,17 +38,11 @@ class ExpectedClassification(RiskLookahead):
     variances that the reading explains.
 
     Args:
-        model: An exact GP of (x, w), or of x for an environment that perturbs x.
-        environment: The distribution of W.
-        risk_measure: Any measure.
         X_compared: The decisions to classify, `batch_shape x P x d_x`; certain ones add nothing.
         threshold: The level h, a number or `batch_shape`; or several, `batch_shape x K`, whose
             counts are summed.
         beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.
-        w_is_chosen: Whether w can be chosen with a decision.
         variance_weight: The weight of the second term, >= 0.
-        num_samples: Antithetic samples for the expected risks, an even number.
-        X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
 
     Example:
         >>> from botorch.optim import optimize_acqf

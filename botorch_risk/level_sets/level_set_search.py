@@ -175,24 +175,18 @@ def level_set_search(
     with `ShareAbove(h)` the result is the set of decisions that are reliable on a share of the
     days; with `ShareAbove(h, under=TotalVariationBall(radius))`, the measure of
     [Inatsu2021drlse]_, they are so for every distribution within the radius.
-    `strategy.recommend()` is the listed decision with the best risk.
+    `strategy.recommend()` is the listed decision with the best risk. Other arguments are as in
+    `risk_search`.
 
     Args:
         decisions: The list of decisions, `N x d_x`; or a `Box`, represented by `num_points` points
             of a Sobol sequence, each once. The risk of any other decision: `risk_samples`.
-        seeds: One seed per replicate.
-        environment: The distribution of W, or of the perturbation of the decision.
-        risk_measure: Larger is better.
         goal: The level, `LevelSet(threshold)`, or `RelativeLevelSet(fraction)` of the largest risk;
             or several, whose classes are `R x K x N`.
-        w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
-            with the outcome.
         criterion: The rule that chooses readings, as in `ReadingOfClasses`.
         confidence: The probability with which a decision belongs to its class.
         num_points: The number of points that represent a box.
-        num_compared: The number of decisions in the look-ahead.
-        num_initial: The number of points in the initial design.
-        batch_size: The number `q` of points in each later round.
+        num_compared: As in `ReadingOfClasses`.
         options: Further arguments of `EnvironmentRisk`, such as `model` and `num_samples`.
 
     Raises:

@@ -79,7 +79,6 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         return (self.bound.upper(X) - level).minimum(level - self.bound.lower(X))
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Set pending decisions of the bound."""
         self.bound.set_X_pending(X_pending)
         self.X_pending = self.bound.X_pending
         self._find_spacing()

@@ -74,18 +74,12 @@ def risk_level_set(
 
     As `under_uncertain_context`, but trials go where it is open on which side of the threshold the
     risk is: `RiskStraddle`. Ax has no experiment without an objective: its best arm is not what
-    these trials look for.
+    these trials look for. Arguments not listed are the same.
 
     Args:
-        metric: The objective.
-        contexts: The bounds of each context, by the name of its tracking metric.
         threshold: Of the risk, in units of the metric; where it is minimised, of the risk of its
             negative, with the sign changed.
-        risk_measure: Larger is better; by default `Expectation()`.
-        num_initial: The number of trials of the Sobol sequence.
-        seed: Of the sequence and of all draws.
         acquisition_options: Further arguments of `RiskStraddle`.
-        model_options: Further arguments of `ContextualRiskModel`.
 
     Example:
         >>> risk_level_set("purity", {"humidity": (0.0, 1.0)}, threshold=0.9).name
