@@ -301,7 +301,7 @@ def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, 
 
 
 def standardized(name: str, **options: Any) -> ModelConfig:
-    r"""A model of standardised outcomes in any unit; BoTorch's default leaves spreads below 1e-8."""
+    r"""A model of standardised outcomes in any unit; BoTorch's own leaves spreads below 1e-8."""
     return ModelConfig(
         outcome_transform_classes=[Standardize],
         outcome_transform_options={"Standardize": {"min_stdv": MIN_SPREAD}},

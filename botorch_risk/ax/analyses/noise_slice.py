@@ -50,10 +50,6 @@ class NoiseSlicePlot(FittedAnalysis):
         - sampled: Whether it is an arm
         - arm_name, trial_index: "unsampled" and -1 on the curve; of an arm that came back, its
           first trial
-
-    Example:
-        >>> NoiseSlicePlot("heat").validate_applicable_state()
-        'An Experiment must be provided to compute this analysis.'
     """
 
     def __init__(
