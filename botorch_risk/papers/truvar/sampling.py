@@ -46,10 +46,6 @@ class NoiseLevels:
     Attributes:
         variances: `K` noise variances >= 0, squared units of the outcome.
         costs: `K` costs > 0; `None` if a cost function knows the levels.
-
-    Example:
-        >>> len(NoiseLevels(variances=(1e-6, 1e-3), costs=(15.0, 2.0)))
-        2
     """
 
     variances: tuple[float, ...]

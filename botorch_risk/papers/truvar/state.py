@@ -132,19 +132,6 @@ class TruncatedVarianceState:
         cost: `batch_shape` costs so far.
         best_excluded: `batch_shape`, whether the point with the highest mean has left `M_t`.
         num_updates: How many rounds.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.papers.truvar import LevelSet
-        >>> from botorch_risk.engine import DomainPosterior
-        >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
-        >>> X = domain[[4, 18, 33]]
-        >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
-        >>> posterior = DomainPosterior(model, domain)
-        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5))
-        >>> state = state.update(posterior)
-        >>> bool((state.unclassified ^ state.high ^ state.low).all())
-        True
     """
 
     goal: Goal
