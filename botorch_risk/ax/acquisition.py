@@ -47,11 +47,6 @@ class RiskAcquisition(Acquisition):
     functions with an argument `constraints` receive them, and all others are refused. With contexts
     or perturbed inputs, a constraint holds under a risk over them: its option
     `constraint_risk_measure`, or else the risk measure of the objective.
-
-    Example:
-        >>> from botorch_risk.ax import RiskGenerator
-        >>> RiskGenerator().acquisition_class.__name__
-        'RiskAcquisition'
     """
 
     def _construct_botorch_acquisition(
@@ -151,13 +146,6 @@ class ChosenContextAcquisition(RiskAcquisition):
     Its `options`, by `acquisition_options` of the generator: `contexts`, the names of the last
     parameters; `points`, `n_w x d_w` of their values; `weights`, `n_w` of these; `value_rule`, how
     the context is chosen, lacing by default; `rule` of `select_lacing_value`; `seed`.
-
-    Example:
-        >>> from botorch_risk.ax import value_at_risk
-        >>> strategy = value_at_risk({"wind": ([0.0, 0.5, 1.0], [0.2, 0.6, 0.2])})
-        >>> (spec,) = strategy.nodes_by_name["value_at_risk"].generator_specs
-        >>> spec.generator_kwargs["acquisition_class"].__name__
-        'ChosenContextAcquisition'
     """
 
     def _construct_botorch_acquisition(
@@ -221,10 +209,8 @@ class ChosenContextAcquisition(RiskAcquisition):
         r"""A decision with the context to try.
 
         Args:
-            bound: A bound of decisions.
             x: The decision, `1 x d_x`.
             read: Rows under evaluation, including those just chosen.
-            seed: Seed of the random choice among lacing values.
         """
         constraints = [each for each in bound.risk_constraints if isinstance(each, RiskWithLimit)]
         bound = bound.of_objective
@@ -255,17 +241,6 @@ class OfDecisions(AcquisitionFunction):
     Args:
         bound: A bound of decisions.
         num_decisions: The number of leading columns that are decisions.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition import RiskUpperConfidenceBound
-        >>> from botorch_risk.risk import Expectation
-        >>> X = torch.rand(9, 2, dtype=torch.double)
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> winds = DiscreteEnvironment(torch.tensor([[0.2], [0.8]], dtype=torch.double))
-        >>> bound = RiskUpperConfidenceBound(model, winds, Expectation(), beta=4.0)
-        >>> OfDecisions(bound, 1)(X[:3, None]).shape
-        torch.Size([3])
     """
 
     def __init__(self, bound: Any, num_decisions: int) -> None:
@@ -318,17 +293,7 @@ class PartsOfBound(NamedTuple):
 
 
 def parts_of(bound: Any) -> PartsOfBound:
-    r"""The bound that a strategy maximises, without what it is wrapped in.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(9, 2, dtype=torch.double)
-        >>> model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True))
-        >>> winds = DiscreteEnvironment(X[:, :1])
-        >>> bound = RiskUpperConfidenceBound(model, winds, Expectation(), beta=4.0)
-        >>> parts_of(OfDecisions(bound, 1)).objective is bound
-        True
-    """
+    r"""The bound that a strategy maximises, without what it is wrapped in."""
     num_decisions = None
     if isinstance(bound, OfDecisions):
         bound, num_decisions = bound.bound, bound.num_decisions
@@ -344,13 +309,6 @@ class PerturbedInputsAcquisition(RiskAcquisition):
     of each parameter's error by name (in powers of ten for a log-scaled one); `n_w`, the number of
     perturbations that represent the distribution; `seed`. Values outside the search space are moved
     to its edge.
-
-    Example:
-        >>> from botorch_risk.ax import under_perturbed_inputs
-        >>> strategy = under_perturbed_inputs({"heat": 0.05})
-        >>> (spec,) = strategy.nodes_by_name["under_perturbed_inputs"].generator_specs
-        >>> spec.generator_kwargs["acquisition_class"].__name__
-        'PerturbedInputsAcquisition'
     """
 
     def _construct_botorch_acquisition(

@@ -32,10 +32,6 @@ class BestArm:
         upper: An upper confidence bound.
         runner_up: The best arm by the rule with another decision, if there is one.
         feasible: Whether it meets all outcome constraints with confidence; `None` without any.
-
-    Example:
-        >>> BestArm(3, {"heat": 0.4}, mean=1.0, lower=0.8, upper=1.2).lower
-        0.8
     """
 
     trial_index: int
@@ -68,9 +64,7 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     Raises:
         AssertionError: Ax's own error, if the client has no experiment or no generation strategy.
         DataRequiredError: If no completed trial measured the objective inside the search space.
-        TypeError: If it is not a client of Ax.
         UnsupportedError: If the strategy has no bounds of a risk.
-        ValueError: If `rule` is unknown.
 
     Example:
         >>> from ax.api.configs import RangeParameterConfig
@@ -102,20 +96,7 @@ def check_rule(rule: str) -> None:
 
 
 def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule) -> BestArm:
-    r"""`best_arm` for a fitted adapter.
-
-    Args:
-        experiment: With a completed trial.
-        adapter: Fitted to its data.
-        rule: As in `best_arm`.
-
-    Warns:
-        InfeasibleRecommendationWarning: If no arm meets all constraints with confidence.
-
-    Raises:
-        DataRequiredError: If no completed trial measured the objective inside the search space.
-        UnsupportedError: If the strategy has no bounds of a risk.
-    """
+    r"""`best_arm` for an adapter that is fitted to the data of the experiment."""
     arms = measured_arms(experiment)
     parts = parts_of(confidence_bound(adapter))
     objective, constraints = parts.objective, parts.constraints

@@ -142,11 +142,8 @@ class ContextualRiskModel(RobustModel):
             density_options: Further arguments of `KernelDensityEnvironment`.
 
         Raises:
-            BotorchTensorDimensionError: If contexts and bounds do not fit.
             InputDataError: If a context is not finite, or outside the bounds where it is not
                 clipped.
-            ValueError: If `input_transform` is not a `Normalize`, or an option of the density out
-                of range.
         """
         bounds = as_floating(context_bounds, "context_bounds").to(train_X).mT
         with warnings.catch_warnings():  # a context outside its bounds is outside the unit cube
@@ -165,11 +162,7 @@ class ContextualRiskModel(RobustModel):
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        r"""Arguments of the constructor from an `ObservedDataset`.
-
-        Raises:
-            ValueError: If the dataset has no contexts.
-        """
+        r"""Arguments of the constructor from an `ObservedDataset`."""
         if getattr(training_data, "contexts", None) is None:
             raise ValueError(
                 f"Expected contexts with {training_data.outcome_names}. Got a "

@@ -27,33 +27,12 @@ def fitted_adapter(
     Nothing is refitted if the data are the same.
 
     Args:
-        experiment: With a completed trial.
-        generation_strategy: A strategy of this package.
         adapter: A fitted adapter, which is then returned.
 
     Raises:
         DataRequiredError: If no trial is completed.
         UnsupportedError: If the strategy or the adapter is not of this package.
         UserInputError: If there is neither.
-
-    Example:
-        >>> from ax.api.client import Client
-        >>> from ax.api.configs import RangeParameterConfig
-        >>> from botorch_risk.ax import readings, risk_averse
-        >>> client = Client()
-        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
-        >>> client.configure_optimization("purity")
-        >>> client.configure_tracking_metrics(["purity_count"])
-        >>> client.set_generation_strategy(risk_averse("purity"))
-        >>> for heat, values in ((0.2, [1.0, 1.1]), (0.5, [1.9, 2.0]), (0.9, [0.0, 3.9])):
-        ...     index = client.attach_trial({"heat": heat})
-        ...     _ = client.complete_trial(index, readings({"purity": values}))
-        >>> adapter = fitted_adapter(client._experiment, client._generation_strategy)
-        >>> X = encoded(adapter, [{"heat": heat} for heat in (0.2, 0.5, 0.9)])
-        >>> model_of(adapter, "purity").posterior(X).mean.shape
-        torch.Size([3, 1])
-        >>> confidence_bound(adapter).lower(X).shape
-        torch.Size([3])
     """
     if adapter is not None:
         source = f"an adapter of {type(adapter.generator).__name__}"
@@ -75,15 +54,7 @@ def fitted_adapter(
 
 
 def encoded(adapter: ObservedAdapter, parameters: Sequence[Mapping[str, Any]]) -> Tensor:
-    r"""Points of the search space as the models take them.
-
-    Args:
-        adapter: A fitted one.
-        parameters: The values of all parameters at each of `n` points.
-
-    Returns:
-        `n x d`.
-    """
+    r"""Points of the search space as the models take them, `n x d`."""
     features = [ObservationFeatures(parameters=dict(point)) for point in parameters]
     for transform in adapter.transforms.values():
         features = transform.transform_observation_features(features)
@@ -92,10 +63,6 @@ def encoded(adapter: ObservedAdapter, parameters: Sequence[Mapping[str, Any]]) -
 
 def model_of(adapter: ObservedAdapter, metric: str) -> Model:
     r"""The model of one metric.
-
-    Args:
-        adapter: A fitted one.
-        metric: Its name.
 
     Raises:
         UserInputError: If the metric has no model.
@@ -111,9 +78,6 @@ def model_of(adapter: ObservedAdapter, metric: str) -> Model:
 
 def confidence_bound(adapter: ObservedAdapter) -> Any:
     r"""The confidence bound that the strategy maximises, with `lower`, `mean` and `upper`.
-
-    Args:
-        adapter: A fitted one.
 
     Raises:
         UnsupportedError: If the acquisition function has no such bounds.

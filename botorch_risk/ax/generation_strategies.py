@@ -52,9 +52,6 @@ def risk_averse(
         acquisition_options: Its further arguments.
         model_options: Further arguments of `MeanVarianceGP`.
 
-    Raises:
-        ValueError: If `risk_aversion` is negative or not finite, or there is no initial trial.
-
     Example:
         >>> risk_averse("purity", risk_aversion=2.0).name
         'risk_averse'
@@ -99,9 +96,9 @@ def under_uncertain_context(
 
     Each trial is completed with the context that it met, a tracking metric. The outcome is a
     function of the parameters and of the context, whose distribution is learnt as a kernel density;
-    trials after a Sobol sequence maximise a bound of the risk over it. For a minimised metric, the
-    risk is that of its negative. Outcome constraints hold under a risk as well, and their metrics
-    have a model of the same kind.
+    trials after a Sobol sequence maximise a bound of the risk over it. For a minimised metric,
+    the risk is taken of its negative. Outcome constraints hold under a risk as well, and their
+    metrics have a model of the same kind. Other arguments are as in `risk_averse`.
 
     Ax's own predictions, such as `Client.predict`, are risks of each metric itself: for a minimised
     one they describe the favourable tail. `best_arm` has the right one.
@@ -112,15 +109,9 @@ def under_uncertain_context(
         risk_measure: Larger is better; by default `Expectation()`, as SBO-KDE has it.
         constraint_risk_measure: The measure of outcome constraints, `ValueAtRisk(0.1)` if they have
             to hold with probability 0.9; by default the objective's.
-        num_initial: The number of trials of the Sobol sequence.
-        seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function; one of BoTorch's sees a model of the risk.
         acquisition_options: Its arguments; by default `beta=4.0`.
         model_options: Further arguments of `ContextualRiskModel`.
-
-    Raises:
-        ValueError: If there is no context, bounds are not in order, or there is no initial trial.
-        TypeError: If `risk_measure` is not a measure of risk.
 
     Example:
         >>> under_uncertain_context("purity", {"humidity": (0.0, 1.0)}).name
@@ -184,8 +175,8 @@ def value_at_risk(
     The last parameters of the search space are contexts with known, independent distributions. A
     trial is the decision with the largest bound of the risk, and a context to try it with: one that
     decides the risk (a lacing value, the paper's rule), or, with another `value_rule`, the one
-    whose reading most reduces the variance of the risk. For a minimised objective, the risk is that
-    of its negative.
+    whose reading most reduces the variance of the risk. For a minimised objective, the risk is
+    taken of its negative. Other arguments are as in `risk_averse`.
 
     Args:
         contexts: The values of each context and their probabilities, by the name of its parameter.
@@ -197,15 +188,9 @@ def value_at_risk(
         value_rule: The rule that chooses the context, as in `strategies.risk_search`: `"lacing"`,
             `"risk_variance"` (`select_value`) or `"outcome_variance"`, the least certain outcome.
         num_initial: The number of trials of the Sobol sequence, over decisions and contexts.
-        seed: Seed of the Sobol sequence and of every other draw.
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
 
     Raises:
-        BotorchTensorDimensionError: If a context has no value.
-        InputDataError: If a value is not finite.
-        ValueError: If there is no context, values and probabilities do not match, a rule is
-            unknown, or there is no initial trial.
-        TypeError: If `risk_measure` is not a measure of risk.
         UnsupportedError: If it has no lacing values, and `value_rule` is `"lacing"`.
 
     Example:
@@ -265,7 +250,8 @@ def under_perturbed_inputs(
     Trials are evaluated exactly as suggested; later, the named parameters of the chosen arm have a
     normal error. Trials after a Sobol sequence maximise a bound of the risk over that error, and
     outcome constraints hold under a risk over it. Values outside the search space are moved to its
-    edge. For a minimised objective, the risk is that of its negative.
+    edge. For a minimised objective, the risk is taken of its negative. Other arguments are as in
+    `risk_averse`.
 
     Args:
         deviations: The standard deviation of the error of each parameter, by its name; of a
@@ -273,13 +259,7 @@ def under_perturbed_inputs(
         risk_measure: Larger is better; by default `Expectation()`.
         constraint_risk_measure: The measure of outcome constraints; by default the objective's.
         n_w: The number of perturbations that represent the distribution.
-        num_initial: The number of trials of the Sobol sequence.
-        seed: Seed of the Sobol sequence and of every other draw.
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
-
-    Raises:
-        ValueError: If there is no deviation, one is not positive, or there is no initial trial.
-        TypeError: If a risk measure has the wrong type.
 
     Example:
         >>> under_perturbed_inputs({"heat": 0.05}).name

@@ -39,13 +39,6 @@ class RiskGenerator(BoTorchGenerator):
         botorch_acqf_options: Its options.
         seed: Seed of every random draw.
         contexts: The tracking metrics that are contexts, in their order.
-
-    Raises:
-        ValueError: If the seed is not an integer.
-
-    Example:
-        >>> RiskGenerator(seed=3).seed
-        3
     """
 
     def __init__(
@@ -114,15 +107,7 @@ class RiskGenerator(BoTorchGenerator):
 
 @contextmanager
 def addressed_draws(seed: int, *stream: int | str) -> Iterator[None]:
-    r"""A context in which torch draws from a named stream without changing its own state.
-
-    Example:
-        >>> with addressed_draws(0, "gen", 5):
-        ...     first = torch.rand(2)
-        >>> with addressed_draws(0, "gen", 5):
-        ...     torch.equal(first, torch.rand(2))
-        True
-    """
+    r"""A context in which torch draws from a named stream without changing its own state."""
     with torch.random.fork_rng():
         torch.manual_seed(derive_seed(seed, *stream))
         yield

@@ -62,10 +62,6 @@ class KnownNames(TransitionCriterion):
         one_metric: Whether it may not be a sum.
         constraints: The outcome constraints that the strategy supports: any, only those with an
             absolute limit, or none.
-
-    Example:
-        >>> KnownNames("risk_averse", metrics=["purity"]).metrics
-        ['purity']
     """
 
     def __init__(
@@ -181,12 +177,7 @@ class KnownNames(TransitionCriterion):
 
 
 def check_names(experiment: Experiment, generation_strategy: GenerationStrategy) -> None:
-    r"""Raise UserInputError or UnsupportedError if the experiment does not fit a strategy.
-
-    Args:
-        experiment: Of Ax.
-        generation_strategy: A strategy of this package, or any other.
-    """
+    r"""Raise UserInputError or UnsupportedError if the experiment does not fit a strategy."""
     for node in generation_strategy._nodes:
         for criterion in node.transition_criteria:
             if isinstance(criterion, KnownNames):
@@ -270,20 +261,8 @@ def after_sobol(
     If you request trials ahead, the sequence goes on until half of its trials are completed.
 
     Args:
-        name: The name of the strategy and of its second node.
-        spec: The generator.
-        num_initial: The number of trials of the sequence, at least 1.
-        seed: Seed of the Sobol sequence.
         known: What the experiment has to have, such as `metrics`, `contexts` and `parameters`;
             otherwise a request for a candidate raises an error. See `KnownNames`.
-
-    Raises:
-        ValueError: If there is no initial trial, or the seed is not an integer.
-
-    Example:
-        >>> spec = GeneratorSpec(RiskGenerators.RISK)
-        >>> after_sobol("mine", spec, num_initial=3, seed=0).nodes_by_name.keys()
-        dict_keys(['Sobol', 'mine'])
     """
     check_counts(num_initial=num_initial)
     check_integers(seed=seed)
@@ -308,16 +287,7 @@ def after_sobol(
 
 
 def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, Any]) -> None:
-    r"""Raise TypeError unless Ax can build an acquisition function with these options.
-
-    Args:
-        acquisition: The class, which has an input constructor of BoTorch.
-        options: Its arguments by name.
-
-    Example:
-        >>> from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
-        >>> check_options(RiskAverseUpperConfidenceBound, {"risk_aversion": 2.0})
-    """
+    r"""Raise TypeError unless Ax can build an acquisition function with these options."""
     if not (isinstance(acquisition, type) and issubclass(acquisition, AcquisitionFunction)):
         raise TypeError(f"Expected `acquisition` to be a class. Got {acquisition!r}.")
     constructor: Any = get_acqf_input_constructor(acquisition)
@@ -331,12 +301,7 @@ def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, 
 
 
 def standardized(name: str, **options: Any) -> ModelConfig:
-    r"""A model of standardised outcomes, in any unit: BoTorch's default leaves spreads below 1e-8.
-
-    Example:
-        >>> standardized("mine").name
-        'mine'
-    """
+    r"""A model of standardised outcomes in any unit; BoTorch's own leaves spreads below 1e-8."""
     return ModelConfig(
         outcome_transform_classes=[Standardize],
         outcome_transform_options={"Standardize": {"min_stdv": MIN_SPREAD}},

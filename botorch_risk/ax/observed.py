@@ -32,12 +32,7 @@ COUNT_SUFFIX = "_count"
 
 
 def count_name(metric: str) -> str:
-    r"""The tracking metric with the number of readings of a metric.
-
-    Example:
-        >>> count_name("purity")
-        'purity_count'
-    """
+    r"""The tracking metric with the number of readings of a metric."""
     return f"{metric}{COUNT_SUFFIX}"
 
 
@@ -56,11 +51,6 @@ class ObservedAdapter(TorchAdapter):
     Each candidate uses the present objective, limits and search space. Ax's stores keep ten
     decimals of metrics, to which they are rounded here. So an adapter that was fitted before and
     one of a loaded experiment agree; a warning says when the decimals matter.
-
-    Example:
-        >>> from botorch_risk.ax import RiskGenerators
-        >>> RiskGenerators.RISK.adapter_class.__name__
-        'ObservedAdapter'
     """
 
     @functools.wraps(TorchAdapter.__init__)  # type: ignore[misc]  # Ax reads the signature
@@ -94,7 +84,6 @@ class ObservedAdapter(TorchAdapter):
 
     @property
     def _contexts(self) -> tuple[str, ...]:
-        r"""The tracking metrics that are contexts."""
         return tuple(getattr(self.generator, "contexts", None) or ())
 
     def _contexts_of(self, data: Data) -> pd.DataFrame:
@@ -222,12 +211,7 @@ def _columns(table: Any, names: Sequence[str]) -> Tensor:
 
 
 def _check_standard_errors(dataset: SupervisedDataset, trials: Sequence[int]) -> None:
-    r"""Raise UserInputError if readings without a count have standard errors that cannot be known.
-
-    Args:
-        dataset: Means, `n x 1`.
-        trials: The trial of each row.
-    """
+    r"""Raise UserInputError if, without counts, a standard error is missing or not positive."""
     if dataset.Yvar is None or getattr(dataset, "counts", None) is not None:
         return
     squares = dataset.Yvar.flatten().tolist()
@@ -245,12 +229,6 @@ def with_known_noise(dataset: SupervisedDataset) -> SupervisedDataset:
     r"""A dataset with its standard errors, or without any if one is missing.
 
     A model then learns one noise level for all rows.
-
-    Example:
-        >>> X, squares = torch.zeros(2, 1), torch.tensor([[0.1], [torch.nan]])
-        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
-        >>> with_known_noise(SupervisedDataset(X, X, Yvar=squares, **names)).Yvar is None
-        True
     """
     if dataset.Yvar is None or dataset.Yvar.isfinite().all():
         return dataset
@@ -272,12 +250,6 @@ def with_contexts(
 
     Raises:
         UserInputError: If no row has its contexts.
-
-    Example:
-        >>> X = torch.tensor([[0.0], [1.0]])
-        >>> plain = SupervisedDataset(X, X, feature_names=["x"], outcome_names=["y"])
-        >>> with_contexts(plain, X + 5, X + 5, ["heat"]).contexts.flatten()
-        tensor([5., 6.])
     """
     known = contexts.isfinite().all(dim=-1)
     if not known.any():
@@ -319,13 +291,6 @@ def with_counts(
     Raises:
         UserInputError: If a count is not a whole number of at least 1, or a mean of several
             readings has no standard error.
-
-    Example:
-        >>> X, Y = torch.tensor([[0.0], [1.0], [1.0]]), torch.tensor([[5.0], [2.0], [4.0]])
-        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
-        >>> plain = SupervisedDataset(X, Y, Yvar=torch.full((3, 1), torch.nan), **names)
-        >>> with_counts(plain, torch.ones(3, 1)).counts.flatten()
-        tensor([1., 2.])
     """
     name = dataset.outcome_names[0]
     if not counts.isfinite().any():
@@ -393,7 +358,6 @@ def readings(
         Means with standard errors, and counts.
 
     Raises:
-        TypeError: If they are not numbers.
         ValueError: If a metric has no reading left, or one is not finite.
 
     Example:

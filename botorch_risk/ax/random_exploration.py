@@ -40,13 +40,6 @@ class Exp3Criterion(TransitionCriterion):
         reward_scale: The scale of rewards.
         exploration: A constant rate of EXP3; Algorithm 1's schedule if omitted.
         seed: Seed of EXP3's draws.
-
-    Raises:
-        ValueError: If `reward_scale` is unknown or `exploration` is not positive.
-
-    Example:
-        >>> Exp3Criterion("Random", "Random", "risk_averse").transition_to
-        'Random'
     """
 
     def __init__(
@@ -199,8 +192,6 @@ def with_random_exploration(
         The strategy with a node `Random` before its last one.
 
     Raises:
-        TypeError: If it is not a generation strategy.
-        ValueError: If `reward_scale` is unknown or `exploration` is not positive.
         UnsupportedError: If the strategy's last node is its only one, or leads to others.
 
     Example:

@@ -23,26 +23,7 @@ STORED_DECIMALS = 10  # of outcomes, in Ax's JSON and SQL stores alike
 
 
 def settled_data(experiment: Experiment, data: Data | None = None) -> Data:
-    r"""The data of trials that have ended with data; abandoned arms do not count.
-
-    Args:
-        experiment: Of Ax.
-        data: Its data; by default all of them.
-
-    Example:
-        >>> from ax.api.client import Client
-        >>> from ax.api.configs import RangeParameterConfig
-        >>> client = Client()
-        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
-        >>> client.configure_optimization("purity")
-        >>> for heat in (0.2, 0.5):
-        ...     index = client.attach_trial({"heat": heat})
-        ...     client.attach_data(index, {"purity": heat})
-        >>> client.mark_trial_failed(0)
-        >>> _ = client.complete_trial(1)
-        >>> settled_data(client._experiment).df["trial_index"].tolist()
-        [1]
-    """
+    r"""The data of trials that have ended with data; abandoned arms do not count."""
     data = experiment.lookup_data() if data is None else data
     settled = {
         index: {arm.name for arm in trial.arms} - {arm.name for arm in trial.abandoned_arms}
@@ -61,23 +42,8 @@ def measured_arms(experiment: Experiment) -> list[tuple[int, Arm]]:
     They were measured in every metric of the present objective, and lie in the present search
     space.
 
-    Args:
-        experiment: With an objective.
-
     Raises:
         DataRequiredError: If no arm may be recommended.
-
-    Example:
-        >>> from ax.api.client import Client
-        >>> from ax.api.configs import RangeParameterConfig
-        >>> client = Client()
-        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
-        >>> client.configure_optimization("purity")
-        >>> for heat in (0.2, 0.5):
-        ...     index = client.attach_trial({"heat": heat})
-        ...     _ = client.complete_trial(index, {"purity" if heat < 0.4 else "cost": heat})
-        >>> [arm.parameters for _, arm in measured_arms(client._experiment)]
-        [{'heat': 0.2}]
     """
     needed = set(present_config(experiment).objective.metric_names)
     table = settled_data(experiment).df.dropna(subset=["mean"])
@@ -101,18 +67,7 @@ def pending_features(
     Ax leaves out metrics of which a trial has data, even if they do not count yet or any more.
 
     Args:
-        experiment: Of Ax.
         known: What Ax has found, which may include arms of the present request.
-
-    Example:
-        >>> from ax.api.client import Client
-        >>> from ax.api.configs import RangeParameterConfig
-        >>> client = Client()
-        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
-        >>> client.configure_optimization("purity")
-        >>> client.attach_data(client.attach_trial({"heat": 0.2}), {"purity": 0.5})
-        >>> [each.parameters for each in pending_features(client._experiment)["purity"]]
-        [{'heat': 0.2}]
     """
     found = {name: list((known or {}).get(name, [])) for name in experiment.metrics}
     for index, trial in experiment.trials.items():
@@ -151,10 +106,6 @@ def present_config(experiment: Experiment) -> OptimizationConfig:
 
 def single_objective(experiment: Experiment, user: str) -> tuple[str, float]:
     r"""The metric of the present objective, and the sign that makes it larger-is-better.
-
-    Args:
-        experiment: With an objective of one metric.
-        user: What needs it, for the message.
 
     Raises:
         UnsupportedError: If the objective has several metrics.

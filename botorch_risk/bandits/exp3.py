@@ -29,9 +29,6 @@ class Exp3:
     Args:
         log_weights: Logarithms of the weights, `R x K` for K arms.
 
-    Raises:
-        BotorchTensorDimensionError: If the weights are not `R x K` with at least one arm.
-
     Example:
         >>> bandit = Exp3.start(num_replicates=2, num_arms=2)
         >>> p = bandit.probabilities(gamma=0.5)
@@ -58,11 +55,7 @@ class Exp3:
         return cls(torch.zeros(num_replicates, num_arms, dtype=torch.double))
 
     def probabilities(self, gamma: float) -> Tensor:
-        r"""The probability of each arm, `R x K`; gamma above 1 counts as 1.
-
-        Raises:
-            ValueError: If gamma is not positive.
-        """
+        r"""The probability of each arm, `R x K`; gamma above 1 counts as 1."""
         gamma = _clipped(gamma)
         uniform = gamma / self.log_weights.shape[-1]
         return (1.0 - gamma) * self.log_weights.softmax(dim=-1) + uniform  # Alg. 2, line 5
@@ -85,11 +78,6 @@ class Exp3:
             gamma: The exploration rate of this update; above 1 it counts as 1.
             rewarded: An optional boolean mask, `R`, of replicates whose choice has a reward; the
                 others keep their weights.
-
-        Raises:
-            BotorchTensorDimensionError: If a shape does not fit the weights.
-            InputDataError: If an arm does not exist, or a reward that counts is not finite.
-            ValueError: If gamma is not positive.
         """
         arms, rewards = as_tensor("arms", arms), as_floating(rewards, "rewards")
         probabilities = as_floating(probabilities, "probabilities")
@@ -123,9 +111,6 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
 
     A function of its seed, the stream and its probabilities alone: Algorithm 2, line 6, of
     [Ha2023uhe]_.
-
-    Raises:
-        ValueError: If there is not one integer seed for each replicate, or one is repeated.
     """
     probabilities = as_floating(probabilities, "probabilities")
     uniforms = Draws(as_seeds(seeds, len(probabilities)), *stream).uniforms()
@@ -147,9 +132,6 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
         max_reward: An upper bound g of the total reward of the best arm, such as the number of
             choices.
         num_arms: The number of arms K.
-
-    Raises:
-        ValueError: If `max_reward` is not positive or there is no arm.
     """
     check_numbers(max_reward=max_reward)
     if not max_reward > 0:
@@ -204,9 +186,6 @@ def scale_reward(
         initial: Outcomes of the initial design, `R x n_0`; NaN where missing.
         so_far: All outcomes, `R x n`.
         scale: Which of them.
-
-    Raises:
-        ValueError: If the scale is unknown.
     """
     if scale not in get_args(RewardScale):
         raise ValueError(f"Expected `scale` to be one of {get_args(RewardScale)}. Got {scale!r}.")

@@ -41,8 +41,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
     feasible set, and a point is avoided only when it is infeasible with confidence. With
     `upper_beta=0` a constraint counts by its posterior mean, without this guarantee, and fewer
-    rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower` uses the
-    lower bounds: any point that may fail by them ranks below every point that does not.
+    rounds go to points that turn out to be infeasible. Reporting is pessimistic: by `lower`, any
+    point that may fail by the lower bounds ranks below every point that does not.
     `feasible(X)` says where all lower bounds reach their limits.
 
     The spreads are the standard deviations of the observed outcomes. The penalty is exact (it does
@@ -67,27 +67,20 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         X_pending: `batch_shape x n' x d` decisions under evaluation; `bound.X_pending` if omitted.
 
     Raises:
-        TypeError: If a constraint has the wrong type.
         UnsupportedError: If the objective has no bounds.
-        ValueError: If an outcome does not exist, there is no constraint, or a weight is
-            negative.
 
     Example:
         >>> from botorch.models import ModelListGP, SingleTaskGP
         >>> from botorch_risk.acquisition import RiskUpperConfidenceBound
         >>> from botorch_risk.constraints import RiskConstraint
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, inputs, model
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> profit, load = (4 * X).sin().sum(dim=-1, keepdim=True), X.sum(dim=-1, keepdim=True)
-        >>> model = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, load))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 8, dtype=torch.double)[:, None])
-        >>> bound = RiskUpperConfidenceBound(
-        ...     model.models[0], environment, ConditionalValueAtRisk(0.2), beta=4.0
-        ... )
+        >>> load = SingleTaskGP(inputs, inputs.sum(dim=-1, keepdim=True))
+        >>> tail = ConditionalValueAtRisk(0.2)
+        >>> bound = RiskUpperConfidenceBound(model, environment, tail, beta=4.0)
         >>> constraint = RiskConstraint.chance(environment, 1.2, outcome=1, delta=0.1)
-        >>> acqf = ConstrainedUpperConfidenceBound(model, bound, [constraint], beta=4.0)
+        >>> both = ModelListGP(model, load)
+        >>> acqf = ConstrainedUpperConfidenceBound(both, bound, [constraint], beta=4.0)
         >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
         torch.Size([3])
     """
@@ -239,9 +232,6 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""Whether all constraints hold by a bound, `batch_shape x m` booleans.
 
         The side is `"lower"`: with confidence; `"mean"`; or `"upper"`: possibly.
-
-        Raises:
-            ValueError: If the side is none of these.
         """
         with torch.no_grad():
             return (self.slacks(X, side) >= 0).all(dim=0)

@@ -40,7 +40,6 @@ class NoiseQuantileModel(Model):
 
     Raises:
         UnsupportedError: If the model does not learn its noise.
-        ValueError: If `delta` is out of its range.
     """
 
     def __init__(self, model: Model, delta: float, minimized: bool = False) -> None:
@@ -154,16 +153,11 @@ class NoiseQuantileBound(_NoiseBound):
 
     Raises:
         UnsupportedError: If the model is not a `MeanVarianceGP`.
-        ValueError: If `delta` or a beta is out of its range.
 
     Example:
-        >>> import torch
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> bound = NoiseQuantileBound(MeanVarianceGP(train_X, train_Y), delta=0.05, beta=4.0)
-        >>> bool((bound.lower(train_X) < bound.upper(train_X)).all())
+        >>> from botorch_risk.examples import noisy_model, settings
+        >>> bound = NoiseQuantileBound(noisy_model, delta=0.05, beta=4.0)
+        >>> bool((bound.lower(settings) < bound.upper(settings)).all())
         True
     """
 
@@ -218,7 +212,6 @@ class NoiseDeviationBound(_NoiseBound):
 
     Raises:
         UnsupportedError: If the model is not a `MeanVarianceGP`.
-        ValueError: If beta is negative or not finite.
     """
 
     def __init__(

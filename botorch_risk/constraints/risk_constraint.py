@@ -74,13 +74,10 @@ class RiskConstraint(_Constraint):
             unit of the outcome: a probability has no such negative.
 
     Raises:
-        TypeError: If a part is not an environment or a measure.
         UnsupportedError: If `at_most` is given with a measure in another unit.
-        ValueError: If the threshold is not finite or the outcome negative.
 
     Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 20)[:, None])
+        >>> from botorch_risk.examples import environment
         >>> RiskConstraint.chance(environment, 1.5, outcome=1, delta=0.05).risk_measure
         ValueAtRisk(risk_level=0.05, strict=True)
     """
@@ -175,17 +172,11 @@ class NoisyChanceConstraint(_Constraint):
         at_most: Whether small outcomes are good; else the outcome has to be at least the threshold.
         noise_beta: Squared width of the bounds of the noise; `None` for the predicted noise.
 
-    Raises:
-        ValueError: If a number is out of its range.
-
     Example:
-        >>> import torch
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> X = torch.rand(8, 1, dtype=torch.double)
-        >>> model = MeanVarianceGP(X, X + 0.1 * torch.randn(8, 4, dtype=torch.double))
+        >>> from botorch_risk.examples import noisy_model, settings
         >>> constraint = NoisyChanceConstraint(threshold=0.8, outcome=0, delta=0.05)
-        >>> constraint.bound(model, beta=4.0).lower(X).shape
-        torch.Size([8])
+        >>> constraint.bound(noisy_model, beta=4.0).lower(settings).shape
+        torch.Size([10])
     """
 
     threshold: float
@@ -222,16 +213,10 @@ class NoiseConstraint(_Constraint):
         threshold: In units of the outcome, > 0.
         outcome: The index of the outcome in the model.
 
-    Raises:
-        ValueError: If a number is out of its range.
-
     Example:
-        >>> import torch
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> X = torch.rand(8, 1, dtype=torch.double)
-        >>> model = MeanVarianceGP(X, X + 0.1 * torch.randn(8, 4, dtype=torch.double))
-        >>> NoiseConstraint(threshold=0.3).bound(model, beta=4.0).lower(X).shape
-        torch.Size([8])
+        >>> from botorch_risk.examples import noisy_model, settings
+        >>> NoiseConstraint(threshold=0.3).bound(noisy_model, beta=4.0).lower(settings).shape
+        torch.Size([10])
     """
 
     threshold: float

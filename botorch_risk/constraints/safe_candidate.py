@@ -59,7 +59,6 @@ def safe_candidate(
 
     Raises:
         InputDataError: If no candidate of a replicate is safe.
-        TypeError: If an argument has the wrong type.
         UnsupportedError: If a constraint has another type.
 
     Example:

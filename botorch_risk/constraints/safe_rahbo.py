@@ -39,10 +39,6 @@ class SafeStart:
     Args:
         box: The decisions.
         safe_points: `n x d` points, the initial design.
-
-    Raises:
-        BotorchTensorDimensionError: If there is no point, or it has another number of columns.
-        InputDataError: If a point is outside the box.
     """
 
     box: Box
@@ -143,9 +139,7 @@ class SafeMeanVarianceSearch(Method):
         num_candidates: The number of random candidates.
 
     Raises:
-        TypeError: If a constraint is of another kind.
         UnsupportedError: If hyperparameters are not fitted in every round.
-        ValueError: If a number is out of its range, or there is no constraint.
     """
 
     search: MeanVarianceSearch
@@ -268,31 +262,19 @@ def safe_rahbo(
     of 600 points were not safe, and 1 with a `safety_beta` of 25. Give several safe points, which
     differ in every input. What cannot be proven safe in one step is not crossed.
 
+    Other arguments are as in `rahbo`.
+
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
         safe_points: Points that are known to be safe, `n x d`, in the units of the bounds.
         constraints: Each a `NoisyChanceConstraint` on readings, or with `delta=0.5` on the mean, or
             a `NoiseConstraint`; of outcome 0, the objective's, or of further ones. Then `tell`
             takes `R x q x k x m`.
-        num_repeats: The number k of repeats at each point.
-        risk_aversion: Weight of the variance, >= 0.
-        beta: Squared width of the bound of f.
-        noise_beta: Squared width of the bound of the noise in the objective.
         safety_beta: Squared width of the bounds of the constraints, the confidence in safety.
-        epsilon: Half the width of a constraint's interval below which a safe point cannot prove
-            others safe, in standard deviations of the observed outcome.
+        epsilon: As in `safe_candidate`.
         num_candidates: The number of random candidates in a round.
         num_initial: The number of points in the initial design, the safe points in their order,
             again from the first if there are fewer. Default: each once.
-        batch_size: The number `q` of points in each later round.
         options: Further arguments of `MeanVarianceSearch`, except `refit_every`.
-
-    Raises:
-        BotorchTensorDimensionError: If there is no safe point, or its columns are not the box's.
-        InputDataError: If a safe point is outside the bounds.
-        TypeError: If a constraint is of another kind.
-        ValueError: If there is no constraint, or a number is out of its range.
 
     Example:
         >>> from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint

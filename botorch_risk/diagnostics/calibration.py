@@ -61,10 +61,7 @@ def calibration(
         levels: Probabilities of central intervals.
 
     Raises:
-        BotorchTensorDimensionError: If the bounds or the values have another shape.
         UnsupportedError: If the model has several outputs, or is an ensemble.
-        ValueError: If there is not one integer seed for each replicate, if there is no point, if
-            the bounds are not a box, or if a level is not in (0, 1).
 
     Example:
         >>> from botorch.models import SingleTaskGP

@@ -28,8 +28,8 @@ class LeaveOneOut:
         observed: `batch_shape x n` outcomes, the means of the repeats if there are any.
         counts: `batch_shape x n` numbers of repeats.
         mean: `batch_shape x n` predicted means.
-        standard_deviation: `batch_shape x n`, the variance of the prediction of `observed`: the
-            uncertainty of f plus the noise of a mean of that many repeats.
+        standard_deviation: `batch_shape x n`, of the prediction of `observed`; its square is the
+            variance of f plus the noise variance of a mean of that many repeats.
         noise: `batch_shape x n` predicted noise variances of one repeat.
         sample_variances: `batch_shape x n` sample variances of the repeats; NaN if unused.
         noise_residuals: `batch_shape x n` residuals of the sample variances, standardised on the
@@ -74,10 +74,7 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
             linear.
 
     Example:
-        >>> from botorch_risk.engine import fit_exact_gp
-        >>> X = torch.rand(12, 1, dtype=torch.double)
-        >>> model = SingleTaskGP(X, (6 * X).sin())
-        >>> fitted = fit_exact_gp(model)
+        >>> from botorch_risk.examples import model
         >>> leave_one_out(model).residuals.shape
         torch.Size([12])
     """
@@ -352,15 +349,10 @@ def coverage(check: LeaveOneOut, levels: Sequence[float] | None = None) -> Cover
         check: From `leave_one_out`.
         levels: Probabilities of central bands, within (0, 1); by default 2, 4, ..., 98 %.
 
-    Raises:
-        ValueError: If a level is not in (0, 1).
-
     Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.diagnostics import leave_one_out
-        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
-        >>> shares = coverage(leave_one_out(SingleTaskGP(X, (6 * X).sin())), levels=[0.5, 0.9])
+        >>> from botorch_risk.examples import model
+        >>> shares = coverage(leave_one_out(model), levels=[0.5, 0.9])
         >>> shares.outcomes.shape, shares.sample_variances is None
         ((2,), True)
     """

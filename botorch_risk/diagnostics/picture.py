@@ -29,15 +29,10 @@ def plot_leave_one_out(check: LeaveOneOut) -> Figure:
     range in which 95 % of them lie; the share of rows within central bands of all levels. The last
     two show the noise only if rows have repeats. The title is the verdict.
 
-    Raises:
-        MissingExtraError: If matplotlib is missing.
-
     Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.diagnostics import leave_one_out
-        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
-        >>> figure = plot_leave_one_out(leave_one_out(SingleTaskGP(X, (6 * X).sin())))
+        >>> from botorch_risk.examples import model
+        >>> figure = plot_leave_one_out(leave_one_out(model))
         >>> [axes.get_title() for axes in figure.axes]
         ['outcomes', 'residuals against the noise', 'spread of the repeats', 'coverage']
     """

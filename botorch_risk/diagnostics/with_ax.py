@@ -33,10 +33,6 @@ class CalibrationPlot(FittedAnalysis):
         - coverage: The share of outcomes within it
         - noise_coverage: The share of sample variances within theirs, if there are any
         - lower, upper: The range in which the share is with a right model, with probability 95 %
-
-    Example:
-        >>> CalibrationPlot().validate_applicable_state()
-        'An Experiment must be provided to compute this analysis.'
     """
 
     def _part(self, fitted: Fitted) -> Any:

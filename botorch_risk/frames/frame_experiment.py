@@ -35,7 +35,7 @@ class FrameExperiment:
     `frames`.
 
     A minimised outcome keeps its sign everywhere: in `tell`, in predictions and risks, in the
-    thresholds of `constraints` and in `reference_point`. Its bad tail is that of large values.
+    thresholds of `constraints` and in `reference_point`. Its bad tail is the large values.
 
     The whole DataFrame is checked before anything is computed. A row without a reading is a failed
     evaluation; a row without a setting or a context is not an evaluation. Both are kept in `data`,
@@ -63,12 +63,10 @@ class FrameExperiment:
             names, in any order.
 
     Raises:
-        MissingExtraError: If pandas is not installed.
         UnsupportedError: If the strategy does not take categories or contexts, its points have
             other columns, an option has a threshold whose sign would be wrong, or a limit is on
             labels or on a list of settings.
-        ValueError: If the description of a column, an outcome or a unit is invalid, or if no
-            setting is within the limits, or only one.
+        ValueError: If no setting is within the limits, or only one.
 
     Example:
         >>> import pandas as pd
@@ -154,10 +152,6 @@ class FrameExperiment:
                 design, and later the strategy's batch size.
             pending: A DataFrame of settings that somebody else has started, with the columns that
                 `ask` gives. They run from now on.
-
-        Raises:
-            InputDataError: If a pending setting is invalid.
-            ValueError: If `batch_size` is below 1.
         """
         started = None if pending is None else self._settings(pending)
         return self._frame(self._single.ask(batch_size, started))
@@ -181,10 +175,6 @@ class FrameExperiment:
         Args:
             frame: A DataFrame of outcomes, whose index has the rows of `data`. Outcomes without a
                 column stay; an empty entry takes a reading back.
-
-        Raises:
-            InputDataError: If a column is no outcome, a reading is not a number, or a row is not in
-                `data`.
         """
         names = list(self._layout.signs)
         if unknown := [name for name in frame.columns if name not in names]:
@@ -203,9 +193,6 @@ class FrameExperiment:
 
         Args:
             rows: Rows of `data`, by their numbers.
-
-        Raises:
-            InputDataError: If a row is not in `data`.
         """
         gone = set(self._positions(rows))
         kept = [row for row in range(len(self._joined)) if row not in gone]
@@ -269,7 +256,6 @@ class FrameExperiment:
             InputDataError: If a column is missing, unknown or duplicated, a label is unknown, a
                 number is outside its range or off its step, settings are outside the limits, or a
                 reading is not a number; or if the method cannot use the readings.
-            TypeError: If it is not a DataFrame.
         """
         layout = self._layout
         check_names(frame, layout.names)
@@ -311,7 +297,6 @@ class FrameExperiment:
             A DataFrame with the same index.
 
         Raises:
-            InputDataError: If a column or a value is invalid.
             UnsupportedError: If the method has no model.
             ValueError: If the initial design is not complete.
         """

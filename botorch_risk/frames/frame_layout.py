@@ -62,14 +62,7 @@ class FrameLayout:
         units: Mapping[str, str],
         limits: Sequence[LinearLimit] = (),
     ) -> FrameLayout:
-        r"""The layout that a user describes; see `FrameExperiment`.
-
-        Raises:
-            InputDataError: If a list of settings has a value that is not a number.
-            UnsupportedError: If a limit is on labels, or on a list of settings.
-            ValueError: If the description of a column, an outcome or a unit is invalid, or no
-                setting is within the limits.
-        """
+        r"""The layout that a user describes; see `FrameExperiment`."""
         if hasattr(parameters, "columns") and hasattr(parameters, "index"):
             named, domain = _listed_settings(parameters, units)
         else:
@@ -104,7 +97,6 @@ class FrameLayout:
 
     @property
     def names(self) -> list[str]:
-        r"""The names of all columns."""
         return [*(each.name for each in self.columns), *self.signs]
 
     @cached_property
@@ -148,11 +140,7 @@ class FrameLayout:
         r"""Told points without the rounding of their sums.
 
         Args:
-            frame: The rows of the points.
             X: Points, `n x d`, in the strategy's numbers; NaN where something is missing.
-
-        Raises:
-            InputDataError: If settings are outside the limits.
         """
         if self._limited is None or not isinstance(self.space, Box):
             return X
@@ -169,13 +157,7 @@ class FrameLayout:
     def strategy(
         self, make: Callable[..., Strategy], seed: int, options: Mapping[str, Any]
     ) -> Strategy:
-        r"""The strategy, with its contexts and with the options in its own signs.
-
-        Raises:
-            UnsupportedError: If it does not fit the columns.
-            ValueError: If it has another number of outcomes, or the environment has other values
-                than the contexts.
-        """
+        r"""The strategy, with its contexts and with the options in its own signs."""
         while isinstance(make, functools.partial) and not make.args:
             given: functools.partial[Strategy] = make
             make, options = given.func, {**given.keywords, **options}
@@ -291,16 +273,7 @@ class FrameLayout:
         return {i: [*map(float, range(len(c.labels)))] for i, c in numbered if c.labels}
 
     def check_contexts(self, frame: Any, X: Tensor, space: Any) -> None:
-        r"""Raise an error unless every context can occur in the known distribution.
-
-        Args:
-            frame: The rows of the points.
-            X: Points, `n x d`.
-            space: The space of the strategy.
-
-        Raises:
-            InputDataError: If a context cannot.
-        """
+        r"""Raise an `InputDataError` unless every context can occur in the known distribution."""
         if not isinstance(space, EnvironmentSpace) or space.is_learnt:
             return
         decisions, contexts = X.split([len(self.parameters), len(self.contexts)], dim=-1)

@@ -41,9 +41,6 @@ class NamedColumn:
         r"""A column from a tuple `(low, high)` or `(low, high, step)`, or from a list of labels.
 
         A list of numbers is refused, as it could mean a range, steps or codes.
-
-        Raises:
-            ValueError: If the values are none of these.
         """
         listed = list(values) if isinstance(values, list | tuple) else []
         numbers = [_number(each) for each in listed]
@@ -141,11 +138,7 @@ class NamedColumn:
         return round(float(f"{number:.15g}"), 9 - math.floor(math.log10(self.step)))
 
     def codes(self, frame: Any) -> list[float]:
-        r"""The numbers of the column of a DataFrame, NaN where a value is missing.
-
-        Raises:
-            InputDataError: If a value is not allowed.
-        """
+        r"""The numbers of the column of a DataFrame, NaN where a value is missing."""
         rows = list(values_of(frame, self.name))
         codes = [math.nan if missing else self.code(value) for _, value, missing in rows]
         _check_read(str(self), rows, codes, of_labels=bool(self.labels))
@@ -153,11 +146,7 @@ class NamedColumn:
 
 
 def numbers_of(frame: Any, name: str) -> list[float]:
-    r"""The readings of a column of a DataFrame, NaN where one is missing.
-
-    Raises:
-        InputDataError: If a reading is not a finite number.
-    """
+    r"""The readings of a column of a DataFrame, NaN where one is missing."""
     rows = list(values_of(frame, name))
     read = [math.nan if missing else _number(value) for _, value, missing in rows]
     _check_read(f"{name!r} to be a finite number, or missing", rows, read)
@@ -191,12 +180,7 @@ def values_of(frame: Any, name: str) -> Iterable[tuple[Any, Any, bool]]:
 
 
 def check_names(frame: Any, expected: Sequence[str], allowed: Sequence[str] = ()) -> None:
-    r"""Raise an error unless a DataFrame has all expected columns and no unknown ones.
-
-    Raises:
-        InputDataError: If a name is missing, unknown or duplicated.
-        TypeError: If it is not a DataFrame.
-    """
+    r"""Raise an error unless a DataFrame has all expected columns and no unknown ones."""
     if not (hasattr(frame, "columns") and hasattr(frame, "index")):
         raise TypeError(f"Expected a DataFrame. Got {type(frame).__name__}.")
     names = list(frame.columns)

@@ -82,9 +82,6 @@ class SingleExperiment:
         Args:
             batch_size: The maximum number for this round; see `Strategy.ask`.
             pending: Points that somebody else has started, `p x d`.
-
-        Raises:
-            ValueError: If `batch_size` is below 1.
         """
         if pending is not None:
             pending = as_data(pending, "pending").unsqueeze(0)
@@ -111,7 +108,6 @@ class SingleExperiment:
             The row of the history that each reading joined, `n`.
 
         Raises:
-            BotorchTensorDimensionError: If the shapes do not fit each other or the space.
             InputDataError: If a point is not finite or outside the space, a reading is infinite, or
                 the method cannot use the readings.
         """

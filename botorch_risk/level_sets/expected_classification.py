@@ -38,32 +38,21 @@ class ExpectedClassification(RiskLookahead):
     variances that the reading explains.
 
     Args:
-        model: An exact GP of (x, w), or of x for an environment that perturbs x.
-        environment: The distribution of W.
-        risk_measure: Any measure.
         X_compared: The decisions to classify, `batch_shape x P x d_x`; certain ones add nothing.
         threshold: The level h, a number or `batch_shape`; or several, `batch_shape x K`, whose
             counts are summed.
         beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.
-        w_is_chosen: Whether w can be chosen with a decision.
         variance_weight: The weight of the second term, >= 0.
-        num_samples: Antithetic samples for the expected risks, an even number.
-        X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
 
     Example:
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> decisions = torch.linspace(0, 1, 21, dtype=torch.double)[:, None]
         >>> acqf = ExpectedClassification(
-        ...     model, w, ConditionalValueAtRisk(0.2), decisions, threshold=1.0, w_is_chosen=True
+        ...     model, environment, ConditionalValueAtRisk(0.2), decisions, threshold=1.0,
+        ...     w_is_chosen=True,
         ... )
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
         >>> acqf.best_value(x).shape  # what to query
         torch.Size([1, 2])

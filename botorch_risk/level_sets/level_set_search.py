@@ -40,9 +40,6 @@ class ReadingOfClasses:
         num_compared: The number of decisions in the look-ahead, those with the least certain class;
             it chooses among the same ones.
         num_samples: Joint samples of the outcomes over W, as in `predicted_risks`.
-
-    Raises:
-        ValueError: If a number is out of its range, or the criterion unknown.
     """
 
     goals: tuple[LevelSetGoal, ...]
@@ -178,45 +175,31 @@ def level_set_search(
     with `ShareAbove(h)` the result is the set of decisions that are reliable on a share of the
     days; with `ShareAbove(h, under=TotalVariationBall(radius))`, the measure of
     [Inatsu2021drlse]_, they are so for every distribution within the radius.
-    `strategy.recommend()` is the listed decision with the best risk.
+    `strategy.recommend()` is the listed decision with the best risk. Other arguments are as in
+    `risk_search`.
 
     Args:
         decisions: The list of decisions, `N x d_x`; or a `Box`, represented by `num_points` points
             of a Sobol sequence, each once. The risk of any other decision: `risk_samples`.
-        seeds: One seed per replicate.
-        environment: The distribution of W, or of the perturbation of the decision.
-        risk_measure: Larger is better.
         goal: The level, `LevelSet(threshold)`, or `RelativeLevelSet(fraction)` of the largest risk;
             or several, whose classes are `R x K x N`.
-        w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
-            with the outcome.
         criterion: The rule that chooses readings, as in `ReadingOfClasses`.
         confidence: The probability with which a decision belongs to its class.
         num_points: The number of points that represent a box.
-        num_compared: The number of decisions in the look-ahead.
-        num_initial: The number of points in the initial design.
-        batch_size: The number `q` of points in each later round.
+        num_compared: As in `ReadingOfClasses`.
         options: Further arguments of `EnvironmentRisk`, such as `model` and `num_samples`.
 
     Raises:
-        TypeError: If a part is not an environment, a risk measure or a level.
         UnsupportedError: If w is chosen although its distribution is learnt.
-        ValueError: If a number is out of its range.
 
     Example:
+        >>> from botorch_risk.examples import environment
         >>> from botorch_risk.papers import LevelSet
-        >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> decisions = torch.linspace(0, 1, 21, dtype=torch.double).unsqueeze(-1)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> strategy = level_set_search(
-        ...     decisions,
-        ...     seeds=0,
-        ...     environment=weather,
-        ...     risk_measure=ConditionalValueAtRisk(0.2),
-        ...     goal=LevelSet(0.5),
-        ...     w_is_chosen=True,
-        ...     num_initial=6,
+        ...     decisions, 0, environment=environment, risk_measure=ConditionalValueAtRisk(0.2),
+        ...     goal=LevelSet(0.5), w_is_chosen=True, num_initial=6,
         ... )
         >>> for _ in range(4):
         ...     X = strategy.ask()  # pairs (x, w)

@@ -50,10 +50,9 @@ class Straddle(PointwiseAcquisitionFunction):
 
     Example:
         >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(8, 1, dtype=torch.double)
-        >>> acqf = Straddle(SingleTaskGP(X, (6 * X).sin()), threshold=0.5)
-        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        >>> from botorch_risk.examples import model
+        >>> acqf = Straddle(model, threshold=0.5)
+        >>> acqf(torch.rand(3, 1, 2, dtype=torch.double)).shape
         torch.Size([3])
     """
 
@@ -76,10 +75,6 @@ class Straddle(PointwiseAcquisitionFunction):
             beta: Squared factor of sigma, >= 0, a number or `batch_shape`.
             posterior_transform: Reduces the model's outputs to one.
             X_pending: `batch_shape x n' x d` points under evaluation.
-
-        Raises:
-            BotorchTensorDimensionError: If either has another shape.
-            ValueError: If `threshold` is not finite or `beta` is negative.
         """
         super().__init__(model=model)
         warn_if_unfitted(model)

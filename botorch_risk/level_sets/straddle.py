@@ -39,18 +39,11 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         posterior_transform: Reduces the outputs of the model to one, or flips its sign.
         X_pending: `batch_shape x n' x d_x` decisions under evaluation.
 
-    Raises:
-        ValueError: If the threshold is not finite.
-
     Example:
         >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model
         >>> from botorch_risk.risk import Expectation
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
-        >>> acqf = RiskStraddle(model, w, Expectation(), threshold=1.0)
+        >>> acqf = RiskStraddle(model, environment, Expectation(), threshold=1.0)
         >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
         torch.Size([3])
     """
@@ -86,7 +79,6 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         return (self.bound.upper(X) - level).minimum(level - self.bound.lower(X))
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Set pending decisions of the bound."""
         self.bound.set_X_pending(X_pending)
         self.X_pending = self.bound.X_pending
         self._find_spacing()

@@ -43,9 +43,6 @@ def level_set(
         acquisition: The acquisition function, which takes `threshold`.
         acquisition_options: Its further arguments.
 
-    Raises:
-        ValueError: If the threshold is not finite, or there is no initial trial.
-
     Example:
         >>> level_set(threshold=0.9).name
         'level_set'
@@ -77,23 +74,12 @@ def risk_level_set(
 
     As `under_uncertain_context`, but trials go where it is open on which side of the threshold the
     risk is: `RiskStraddle`. Ax has no experiment without an objective: its best arm is not what
-    these trials look for.
+    these trials look for. Arguments not listed are the same.
 
     Args:
-        metric: The objective.
-        contexts: The bounds of each context, by the name of its tracking metric.
         threshold: Of the risk, in units of the metric; where it is minimised, of the risk of its
             negative, with the sign changed.
-        risk_measure: Larger is better; by default `Expectation()`.
-        num_initial: The number of trials of the Sobol sequence.
-        seed: Of the sequence and of all draws.
         acquisition_options: Further arguments of `RiskStraddle`.
-        model_options: Further arguments of `ContextualRiskModel`.
-
-    Raises:
-        ValueError: If the threshold is not finite, there is no context, bounds are not in order, or
-            there is no initial trial.
-        TypeError: If `risk_measure` is not a measure of risk.
 
     Example:
         >>> risk_level_set("purity", {"humidity": (0.0, 1.0)}, threshold=0.9).name

@@ -101,11 +101,9 @@ def risk_kde(
 ) -> Strategy:
     r"""Any risk under a kernel density of the contexts, Algorithm 1 of [Huang2024kde]_.
 
-    SBO-KDE uses the expectation.
+    SBO-KDE uses the expectation. Other arguments are as in `risk_search`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`, with t the number of
             the next evaluation, initial ones counted.
@@ -116,18 +114,11 @@ def risk_kde(
         context_categories: The columns of contexts that are labels, from 0, coded by the whole
             numbers within their bounds. Their frequencies are learnt by `LabelFrequencies`, and
             each point of the density of the others is repeated for each label.
-        beta: Squared width of the bound: a number, or a function of t.
         options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
-    Raises:
-        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
-        TypeError: If `risk_measure` is neither a measure nor a schedule.
-        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
-
     Example:
-        >>> import torch
+        >>> from botorch_risk.examples import unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> tail = ConditionalValueAtRisk(0.1)
         >>> strategy = risk_kde(unit, [0, 1], context_bounds=unit, risk_measure=tail, num_initial=4)
         >>> strategy.ask().shape
@@ -157,7 +148,7 @@ def sbo_kde(
 
     Example:
         >>> import torch
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import unit
         >>> strategy = sbo_kde(unit, seeds=[0, 1], context_bounds=unit, num_initial=5)
         >>> decisions = strategy.ask()
         >>> observed = torch.cat([decisions, torch.rand(2, 5, 1, dtype=torch.double)], dim=-1)
@@ -197,12 +188,8 @@ def drbo_kde(
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
 
-    Raises:
-        ValueError: If `radius_scale` is negative or not finite.
-
     Example:
-        >>> import torch
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import unit
         >>> drbo_kde(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
@@ -251,13 +238,10 @@ def drbo_mmd(
             `kernel`, and their frequencies are counted without a grid.
 
     Raises:
-        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
         UnsupportedError: If there are labels without a `kernel`, or numbers next to labels.
-        ValueError: If `num_points` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
-        >>> import torch
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import unit
         >>> drbo_mmd(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
@@ -293,9 +277,6 @@ def total_variation_radius(t: int, d_w: int) -> float:
         t: The number of the evaluation, >= 1: `n + 1` after n contexts.
         d_w: The number of environmental variables, >= 1.
 
-    Raises:
-        ValueError: If an argument is out of its range.
-
     Example:
         >>> round(total_variation_radius(32, d_w=1), 4)
         0.25
@@ -316,9 +297,6 @@ def maximum_mean_discrepancy_radius(t: int, gamma: float = 0.1) -> float:
         t: The number of the evaluation, >= 1: `n + 1` after n contexts, as in Algorithm 2 of
             [Huang2024kde]_.
         gamma: Probability, in (0, 1), that the distribution lies outside.
-
-    Raises:
-        ValueError: If an argument is out of its range.
 
     Example:
         >>> round(maximum_mean_discrepancy_radius(16), 4)
@@ -347,9 +325,6 @@ def learnt_context_beta(
         side_length: r, > 0.
         slope_factor: a, > 0.
         slope_scale: b, > 0, in units of the outcome per unit of r.
-
-    Raises:
-        ValueError: If a number is out of its range.
 
     Example:
         >>> round(learnt_context_beta(10, 2, side_length=1, slope_factor=1, slope_scale=1), 3)

@@ -91,12 +91,9 @@ def maximize_value_at_risk(
         draws, `R`.
 
     Raises:
-        BotorchTensorDimensionError: If `bounds`, the draws or the values have the wrong shape.
         InputDataError: If a value of the function is not finite.
-        ValueError: If the level is outside (0, 1), or a number is out of its range.
 
     Example:
-        >>> weather = torch.distributions.Normal(0.0, 1.0)
         >>> def spread(queries):  # VaR = -(x - 0.5)^2 - 1.28 x
         ...     x, w = queries.unbind(dim=-1)
         ...     return -((x - 0.5) ** 2) + x * w

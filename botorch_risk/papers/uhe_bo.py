@@ -80,7 +80,6 @@ class InnerBelief(NamedTuple):
 
     @property
     def newest(self) -> Any:
-        r"""The inner method's newest belief."""
         return self.before if self.inner is None else self.inner.known_belief
 
 
@@ -106,9 +105,6 @@ class RandomOrAcquire(Method):
         steps: The number of evaluations of an arm, of which the first is random.
         reward_scale: The scale of rewards; see `botorch_risk.bandits.scale_reward`.
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
-
-    Raises:
-        ValueError: If a number is out of its range or a choice is unknown.
 
     Example:
         >>> from botorch.acquisition import UpperConfidenceBound
@@ -304,10 +300,6 @@ def uhe_bo(
         batch_size: The number `q` of points in each later round.
         options: Further arguments of `Acquire`, such as `model`.
 
-    Raises:
-        ValueError: If `beta` is negative or not finite, `exploration` not positive, or the scale
-            unknown.
-
     Example:
         >>> import torch
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
@@ -356,9 +348,6 @@ def random_exploration_beta(
             `P(sup |df / dx_i| > L) <= a_t exp(-(L / b_t)^2)`.
         slope_scale: b_t, > 0, in units of the outcome per unit of r.
         delta: Probability, in (0, 1).
-
-    Raises:
-        ValueError: If a number is out of its range.
 
     Example:
         >>> round(random_exploration_beta(10, 2, side_length=1, slope_factor=1, slope_scale=1), 3)

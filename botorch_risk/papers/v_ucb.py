@@ -104,16 +104,10 @@ def v_ucb(
     Raises:
         UnsupportedError: If the distribution is continuous without a density and w is chosen by
             density.
-        ValueError: If the level is outside (0, 1) or the rule unknown.
 
     Example:
-        >>> import torch
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
-        >>> strategy = v_ucb(
-        ...     bounds, [0, 1], environment=weather, risk_level=0.1, num_initial=5
-        ... )
+        >>> from botorch_risk.examples import environment, unit
+        >>> strategy = v_ucb(unit, [0, 1], environment=environment, risk_level=0.1, num_initial=5)
         >>> pairs = strategy.ask()
         >>> strategy.tell(pairs, (4 * pairs).sin().sum(dim=-1, keepdim=True))
         >>> strategy.ask().shape, strategy.recommend().shape
@@ -153,9 +147,6 @@ def rkhs_beta(
 
     Returns:
         Values of beta in the shape of the gains.
-
-    Raises:
-        ValueError: If a number is out of its range.
 
     Example:
         >>> rkhs_beta(0.0, noise_variance=0.5, rkhs_norm=1.0, delta=0.5)

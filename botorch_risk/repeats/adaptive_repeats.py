@@ -44,9 +44,6 @@ class MeasuredBox:
         box: The decisions.
         initial_repeats: The number of readings at each point of the initial design.
 
-    Raises:
-        ValueError: If the number is below 1.
-
     Example:
         >>> space = MeasuredBox(Box(torch.tensor([[0.0], [2.0]])), initial_repeats=3)
         >>> space.initial([0], 2)[..., -1]
@@ -136,13 +133,10 @@ class FixedRepeats:
 
     Algorithm 1 of [Makarova2021rahbo]_.
 
-    Raises:
-        ValueError: If there is no reading.
-
     Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import unit
         >>> rule = FixedRepeats(num_repeats=5)
-        >>> adaptive_repeats(bounds, 0, risk_aversion=1.0, rule=rule).ask().shape
+        >>> adaptive_repeats(unit, 0, risk_aversion=1.0, rule=rule).ask().shape
         torch.Size([1, 10, 2])
     """
 
@@ -163,22 +157,13 @@ class FixedRepeats:
 class WorthOfReadings:
     r"""The most valuable readings per cost, at a new point or a measured one.
 
-    Uses `LogRiskAverseKnowledgeGradient`, after [Frazier2009kgcb]_.
-
-    Args:
-        num_repeats: The numbers of readings to choose from.
-        moving_cost: The cost of starting at a new point, >= 0.
-        returning_cost: The cost of returning to a measured point, >= 0.
-        reading_cost: What a reading costs, > 0.
-        num_compared: The number of measured points that may become the best one.
-
-    Raises:
-        ValueError: If a number is out of its range.
+    The numbers and costs mean the same as in `LogRiskAverseKnowledgeGradient`, which it maximises,
+    after [Frazier2009kgcb]_.
 
     Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import unit
         >>> rule = WorthOfReadings(num_repeats=(2, 6), moving_cost=1e3)  # a reading costs 1
-        >>> strategy = adaptive_repeats(bounds, 0, risk_aversion=1.0, rule=rule, num_initial=5)
+        >>> strategy = adaptive_repeats(unit, 0, risk_aversion=1.0, rule=rule, num_initial=5)
         >>> X = strategy.ask()  # decisions with their numbers of readings
         >>> strategy.tell(X, (3 * X[..., :1]).sin() + torch.tensor([-0.1, 0.0, 0.1]))
         >>> bool((strategy.ask()[..., 0] == X[..., 0]).any())  # a new point is too expensive
@@ -230,7 +215,6 @@ class AdaptiveRepeats(Method):
 
     Raises:
         UnsupportedError: If the reporting rule needs bounds that were recorded.
-        ValueError: If the budget is below 1.
     """
 
     rule: RepeatsRule
@@ -353,13 +337,10 @@ def adaptive_repeats(
 
     Each round maximises `LogRiskAverseKnowledgeGradient` and takes the best of its maximiser and
     more readings at a measured point. It asks for rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k
-    times, and tell the row with the readings, NaN where a replicate has fewer than another.
+    times, and tell the row with the readings, NaN where a replicate has fewer than another. Other
+    arguments are as in `rahbo`.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        risk_aversion: Weight of the variance, >= 0; it is also the weight by which points are
-            reported.
         num_repeats: The numbers of readings to choose from.
         moving_cost: The cost of starting at a new point, in units of `reading_cost`, >= 0.
         returning_cost: The cost of returning to a measured point, >= 0.
@@ -374,13 +355,11 @@ def adaptive_repeats(
         report: The reporting rule of `recommend`.
         initial_repeats: The number of readings at each point of the initial design, at least 2
             if the noise is learnt.
-        num_initial: The number of points in the initial design.
         batch_size: 1; points are chosen one by one.
         options: Further arguments of `MeanVarianceSearch`.
 
     Raises:
         UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
-        ValueError: If a number or a cost is out of its range.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)

@@ -49,8 +49,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
 
     b is the measured or pending point with the largest posterior mean now, and a is x or another of
-    them: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of that over all
-    points. Means and noise both learn from readings, by updates of rank one:
+    them: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of the gradient
+    over all points. Means and noise both learn from readings, by updates of rank one:
 
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
@@ -74,12 +74,10 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     Raises:
         UnsupportedError: If the model does not learn its noise with the log link, or has more
             than one batch dimension.
-        ValueError: If a weight, a cost or a number is out of its range.
 
     Example:
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> acqf = LogRiskAverseKnowledgeGradient(MeanVarianceGP(train_X, train_Y), moving_cost=2.0)
+        >>> from botorch_risk.examples import noisy_model
+        >>> acqf = LogRiskAverseKnowledgeGradient(noisy_model, moving_cost=2.0)
         >>> X = torch.rand(3, 1, dtype=torch.double)
         >>> acqf.evaluate(X).shape, acqf.choose(X).num_repeats.shape
         (torch.Size([3]), torch.Size([]))
@@ -255,16 +253,10 @@ def next_readings(
 
     Raises:
         UnsupportedError: If the model does not learn its noise with the log link.
-        ValueError: If a weight, a cost or a number is out of its range.
 
     Example:
-        >>> import torch
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_Y)
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> readings = next_readings(model, bounds, moving_cost=2.0)
+        >>> from botorch_risk.examples import noisy_model, unit
+        >>> readings = next_readings(noisy_model, unit, moving_cost=2.0)
         >>> readings.X.shape, bool(readings.num_repeats >= 1)
         (torch.Size([1]), True)
     """

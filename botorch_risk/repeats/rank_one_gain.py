@@ -70,9 +70,6 @@ class RankOneGain:
         next to it would gain over the measured points what the pending ones gain already.
 
         Args:
-            model: The mean-variance model, conditioned on the pending points.
-            risk_aversion: The weight of the variance.
-            num_compared: The number of compared points.
             X_pending: `batch_shape x n' x d`, or `n' x d` for all of the batch.
         """
         mean, noise = (each.process() for each in (model.mean_marginals, model.noise.marginals))

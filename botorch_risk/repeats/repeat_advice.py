@@ -65,15 +65,11 @@ def repeat_advice(
         max_repeats: The largest number considered, at least 2.
 
     Raises:
-        BotorchTensorDimensionError: If a weight or cost is neither one number nor one per point.
         UnsupportedError: If the model is no mean-variance model.
-        ValueError: If a weight or cost is negative, or `max_repeats` is below 2.
 
     Example:
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_Y)
-        >>> advice = repeat_advice(model, torch.tensor([[0.2], [0.9]], dtype=torch.double))
+        >>> from botorch_risk.examples import noisy_model
+        >>> advice = repeat_advice(noisy_model, torch.tensor([[0.2], [0.9]], dtype=torch.double))
         >>> advice.num_repeats.shape
         torch.Size([2])
     """

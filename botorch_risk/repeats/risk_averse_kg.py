@@ -38,7 +38,6 @@ def risk_averse_kg(
 
     Raises:
         UnsupportedError: If the noise is known, or learnt on a scale other than the logarithm.
-        ValueError: If a weight is negative or not finite, or a number out of its range.
 
     Example:
         >>> import torch
@@ -82,7 +81,6 @@ class GainOfRepeats:
     def __call__(
         self, model: MeanVarianceGP, t: int, weights: Weights
     ) -> PointwiseAcquisitionFunction:
-        r"""The acquisition function of round t."""
         return LogRiskAverseKnowledgeGradient(
             model, weights.risk_aversion, (self.num_repeats,), num_compared=self.num_compared
         )

@@ -51,19 +51,13 @@ class MonteCarloDecision:
         reduce: Maps a model, an environment, the measure and the constraints to the acquisition
             function's inputs: a model and keyword arguments.
 
-    Raises:
-        ValueError: If the number of iterations is below 1.
-
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> from botorch_risk.strategies import risk_search
         >>> strategy = risk_search(
-        ...     torch.tensor([[0.0], [1.0]]).double(),
-        ...     seeds=0,
-        ...     environment=DiscreteEnvironment(torch.linspace(0, 1, 5).double().unsqueeze(-1)),
-        ...     risk_measure=ConditionalValueAtRisk(0.2),
+        ...     unit, seeds=0, environment=environment, risk_measure=ConditionalValueAtRisk(0.2),
         ...     decide=MonteCarloDecision(qLogNoisyExpectedImprovement),
         ... )
     """
@@ -151,7 +145,6 @@ def in_spreads(
     BoTorch smooths an improvement by a constant that has a unit: 1e-6 of the objective.
 
     Args:
-        model: A model of risks.
         X: Evaluated decisions, `n x d_x`.
         objective: Maps samples of the risks to the objective. Default: the first risk.
     """
@@ -171,7 +164,6 @@ def spreads_of_risks(model: Any, X: Tensor, objective: Callable[[Tensor], Tensor
     r"""The standard deviation of the posterior mean over decisions; 1 if it is constant.
 
     Args:
-        model: A model of risks.
         X: Decisions, `n x d_x`.
         objective: Maps risks `n x m` to values `n` or `n x m'`.
     """

@@ -89,14 +89,6 @@ class ObjectiveRisksRecipe:
         constraints: What has to hold.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
-
-    Raises:
-        ValueError: If the squared width is negative or not finite.
-
-    Example:
-        >>> from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-        >>> ObjectiveRisksRecipe((ConditionalValueAtRisk(0.1), Expectation())).num_outcomes
-        2
     """
 
     risk_measures: Sequence[RiskMeasure]
@@ -188,16 +180,7 @@ def of_measures(
 ) -> ParetoSearch:
     r"""The method that chooses rows by a given rule and recommends a set by these risks.
 
-    Args:
-        risk_measures: One for each objective.
-        choose: How rows are chosen.
-        constraints: What has to hold.
-        constraint_beta: Squared width of the bounds of the constraints.
-        num_restarts: Starts of the acquisition optimiser.
-        raw_samples: Raw points of the acquisition optimiser.
-
-    Raises:
-        ValueError: If `constraint_beta` is negative.
+    `choose` chooses rows. The other arguments mean the same as in `pareto_search`.
     """
     check_beta(constraint_beta)
     recipe = ObjectiveRisksRecipe(risk_measures, tuple(constraints), constraint_beta)
@@ -260,14 +243,6 @@ class HypervolumeImprovement:
     Args:
         reference_point: A value of each risk; only points above all of them count.
         num_samples: Samples of the risks.
-
-    Raises:
-        ValueError: If `num_samples` is below 1, or a value is not finite. A reference point of
-            another number of risks is refused by `pareto_search`.
-
-    Example:
-        >>> HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
-        HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
     """
 
     reference_point: tuple[float, ...]
@@ -283,9 +258,7 @@ class HypervolumeImprovement:
         r"""The acquisition function; evaluated decisions are pruned.
 
         Args:
-            model: The model of the decisions' risks.
             X_baseline: Evaluated decisions, `n x d_x`.
-            options: `X_pending`, `objective` and `constraints`.
         """
         of = options.pop("objective", None) or IdentityMCMultiOutputObjective()
         spreads = spreads_of_risks(model, X_baseline, of)  # BoTorch's smoothing has no unit then
@@ -342,48 +315,34 @@ def pareto_search(
     The risk of each objective is taken by itself, as BoTorch's `IndependentCVaR` does; the
     multivariate value-at-risk of [Daulton2022mars]_, a set for each decision, is another risk.
 
-    `tell` takes `R x q x k x m` outcomes, the objectives first.
+    `tell` takes `R x q x k x m` outcomes, the objectives first. Other arguments are as in
+    `risk_search`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        environment: The distribution of W, or of the perturbation of the decision;
-            `ObservedContexts` if it is learnt.
         risk_measure: One measure for all objectives, or one for each; larger is better.
         num_objectives: How many. Default: the number of measures, or 2 for a single one.
         reference_point: A value of each risk, in its units; only points above all of them count.
             Needed unless `acquisition` is given.
-        constraints: Constraints on outcomes, which are numbered from 0.
-        constraint_beta: Squared width of the bounds of the constraints, by which a decision is
-            feasible with confidence.
         acquisition: As in `risk_search`, for several outcomes.
             Default: `HypervolumeImprovement(reference_point)`.
         max_iterations: Iterations of the acquisition optimiser.
         w_is_chosen: Whether w is chosen (`DecisionThenValue`), in the initial design by the mean
             of the importances of the measures; otherwise the environment draws it, and it is
             observed with the outcomes.
-        value_rule: The rule that chooses w for a decision, as in `risk_search`.
-        num_initial: The number of points in the initial design.
-        batch_size: The number `q` of points in each later round.
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
 
     Raises:
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If w is chosen although it perturbs the decision.
-        ValueError: If the numbers of measures, objectives and reference values do not match, or a
-            number is out of its range.
 
     Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
         >>> strategy = pareto_search(
-        ...     bounds, [0, 1], environment=weather, risk_measure=ConditionalValueAtRisk(0.2),
+        ...     unit, [0, 1], environment=environment, risk_measure=ConditionalValueAtRisk(0.2),
         ...     reference_point=[-1.0, -1.0], num_initial=6, num_restarts=1, raw_samples=4,
         ... )
-        >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
-        >>> w = weather.points[torch.arange(6) % 5].expand(2, 6, 1)
+        >>> X = strategy.ask()  # decisions; w comes with the outcomes
+        >>> w = environment.points[torch.arange(6) % 5].expand(2, 6, 1)
         >>> Y = torch.stack([-(X - w).square(), -(X - 1).square() - w], dim=-1)  # R x q x k x m
         >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
         >>> strategy.ask().shape, strategy.recommend().dim()

@@ -33,7 +33,6 @@ class RiskObjective(MCAcquisitionObjective):
 
     Raises:
         UnsupportedError: If the measure needs points and the environment has none.
-        TypeError: If a part is not an environment or a measure.
         ValueError: If a part of BoTorch has no counterpart.
 
     Example:
@@ -41,16 +40,10 @@ class RiskObjective(MCAcquisitionObjective):
         >>> from botorch.acquisition.logei import qLogExpectedImprovement
         >>> from botorch.models import SingleTaskGP
         >>> from botorch.models.transforms.input import AppendFeatures
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, inputs, outcomes
         >>> from botorch_risk.risk import TotalVariationBall
-        >>> _ = torch.manual_seed(0)
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 3, dtype=torch.double)[:, None])
-        >>> model = SingleTaskGP(
-        ...     X,
-        ...     (4 * X).sin().sum(dim=-1, keepdim=True),
-        ...     input_transform=AppendFeatures(environment.points),
-        ... )
+        >>> transform = AppendFeatures(environment.points)
+        >>> model = SingleTaskGP(inputs, outcomes, input_transform=transform)
         >>> objective = RiskObjective(environment, TotalVariationBall(0.2))
         >>> acqf = qLogExpectedImprovement(model, best_f=0.5, objective=objective)
         >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
@@ -73,7 +66,6 @@ class RiskObjective(MCAcquisitionObjective):
 
         Raises:
             UnsupportedError: If there are several outcomes.
-            BotorchTensorDimensionError: If the number of samples per decision is not `n_w`.
         """
         if samples.shape[-1] != 1:
             raise UnsupportedError(

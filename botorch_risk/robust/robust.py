@@ -80,30 +80,20 @@ def robust(
         no options.
 
     Raises:
-        TypeError: If `model` is not a model, or an entry of a sequence is not an environment or a
-            risk measure.
         UnsupportedError: If a model does not fit; see `RobustModel`.
-        ValueError: If an outcome does not exist, there is no objective, or the numbers of
-            environments, measures and objectives do not match.
 
     Example:
         >>> import torch
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
         >>> from botorch.models import ModelListGP, SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, inputs, model as profit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> profit, load = (4 * X).sin().sum(dim=-1, keepdim=True), X.sum(dim=-1, keepdim=True)
-        >>> outcomes = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, load))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 8, dtype=torch.double)[:, None])
+        >>> load = SingleTaskGP(inputs, inputs.sum(dim=-1, keepdim=True))
         >>> model, options = robust(
-        ...     outcomes,
-        ...     environment,
-        ...     ConditionalValueAtRisk(0.2),
+        ...     ModelListGP(profit, load), environment, ConditionalValueAtRisk(0.2),
         ...     constraints=[RiskConstraint.chance(environment, 1.8, outcome=1, delta=0.1)],
         ... )
-        >>> acqf = qLogNoisyExpectedImprovement(model, X_baseline=X[:, :1], **options)
+        >>> acqf = qLogNoisyExpectedImprovement(model, X_baseline=inputs[:, :1], **options)
         >>> acqf(torch.rand(3, 2, 1, dtype=torch.double)).shape
         torch.Size([3])
     """

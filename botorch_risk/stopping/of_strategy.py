@@ -31,7 +31,6 @@ def strategy_can_stop(
 
     Raises:
         UnsupportedError: If the method has no model of the risk, or there are constraints.
-        ValueError: If nothing was observed yet, or a number is out of its range.
     """
     found = [(replicates, _regret(view)) for replicates, view in strategy.observed_views()]
     unknown = found[0][1].new_full((len(strategy.seeds), found[0][1].shape[-1]), torch.inf)

@@ -53,23 +53,14 @@ def regret_samples(
         `batch_shape x num_samples`, in the unit of the risk.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
-            model, or shapes do not match.
-        InputDataError: If a decision is not finite.
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the likelihood is not Gaussian, or the model is one of risks already.
-        ValueError: If a number of samples is out of range.
 
     Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model
         >>> from botorch_risk.risk import Expectation
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> compared = torch.linspace(0, 1, 51, dtype=torch.double)[:, None]
-        >>> regret = regret_samples(model, w, Expectation(), torch.tensor([0.4]), compared)
+        >>> x = torch.tensor([0.4])
+        >>> regret = regret_samples(model, environment, Expectation(), x, compared)
         >>> probability, gap = (regret <= 0.1).double().mean(), regret.quantile(0.95)
     """
     check_counts(num_samples=num_samples)

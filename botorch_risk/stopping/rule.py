@@ -37,7 +37,7 @@ def can_stop(
 
     A rule that looks in every round has many chances to be wrong, so the error probability is
     divided among the rounds: `delta_t = 6 delta / (pi t)^2`, or `delta / horizon` if the number of
-    looks is known. The probabilistic regret bound of [Wilson2024stopping]_. They are valid if the
+    looks is known. The probabilistic regret bound of [Wilson2024stopping]_. It is valid if the
     model is right, including its hyperparameters. With few readings and a fit it is not: on 60
     problems of bench/studies/stopping the 95 % gap contained 62 to 74 % of the regrets, and 31 % of
     the stops within 0.3 of the first regret were wrong. With samples of the hyperparameters the gap
@@ -54,10 +54,6 @@ def can_stop(
         delta: The probability of a larger regret when the rule stops, in (0, 1).
         t: The round, from 1.
         horizon: The number of rounds in which you look, at least t.
-
-    Raises:
-        BotorchTensorDimensionError: If there is no sample.
-        ValueError: If a regret is negative or a number out of its range.
 
     Example:
         >>> import torch

@@ -50,15 +50,12 @@ class Acquire(Method):
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
 
-    Raises:
-        ValueError: If a number is out of its range.
-
     Example:
         >>> from botorch.acquisition import UpperConfidenceBound
+        >>> from botorch_risk.examples import unit
         >>> from botorch_risk.strategies import Strategy
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> method = Acquire(lambda model, t: UpperConfidenceBound(model, beta=4.0), batched=True)
-        >>> strategy = Strategy(Box(bounds), method, seeds=[0, 1], num_initial=5)
+        >>> strategy = Strategy(Box(unit), method, seeds=[0, 1], num_initial=5)
         >>> for _ in range(3):
         ...     X = strategy.ask()
         ...     strategy.tell(X, -((X - 0.3) ** 2))
@@ -90,12 +87,10 @@ class Acquire(Method):
         return [self.fit(part) for part in self.parts(view)]
 
     def propose(self, view: View) -> Tensor:
-        r"""The maximiser of the acquisition function, `R x q x d`."""
         parts = zip(self.parts(view), view.belief, strict=True)
         return torch.cat([self.maximize(part, model) for part, model in parts])
 
     def recommend(self, view: View) -> Tensor:
-        r"""The evaluated point with the best observed mean."""
         return best_observed(view)
 
     def predict(self, view: View, X: Tensor) -> Prediction:

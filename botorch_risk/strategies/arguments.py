@@ -107,11 +107,7 @@ def to_json(value: Tensor) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Tensor:
-    r"""Inverse of `to_json`, on the CPU.
-
-    Raises:
-        ValueError: If it is not what `to_json` gives.
-    """
+    r"""Inverse of `to_json`, on the CPU."""
     try:
         dtype, shape = _DTYPES[value["dtype"]], list(value["shape"])
         if 0 in shape:

@@ -69,8 +69,6 @@ def select_least_certain_value(model: Any, environment: Environment, X: Tensor) 
     The spread is the standard deviation of the observations.
 
     Args:
-        model: Of (x, w).
-        environment: The distribution of W.
         X: Decisions, `R x 1 x d_x`, or `1 x d_x` for a model without replicates.
     """
     inputs, weights = environment.expand(X)  # R x 1 x n_w x d
@@ -94,9 +92,6 @@ class LacingValue:
     Args:
         rule: The rule of `select_lacing_value`: `"probability"` is V-UCB Prob and `"uniform"` V-UCB
             Unif.
-
-    Raises:
-        ValueError: If the rule is unknown.
     """
 
     rule: LacingRule = "probability"
@@ -117,7 +112,7 @@ VALUE_RULES: dict[ValueRule, ChooseValue] = {
 
 
 def value_of_rule(value_rule: ValueRule) -> ChooseValue:
-    r"""The choice of W by its name; raises ValueError for an unknown name."""
+    r"""The choice of W by its name."""
     if value_rule not in get_args(ValueRule):
         raise ValueError(f"Expected `value_rule` in {get_args(ValueRule)}. Got {value_rule!r}.")
     return VALUE_RULES[value_rule]

@@ -14,8 +14,6 @@ def distinct_first(draw: Callable[[int], Tensor], num_points: int, num_settings:
     Args:
         draw: Returns as many first rows of each sequence, `R x count x d`, in which every setting
             comes sooner or later.
-        num_points: The number of rows.
-        num_settings: The number of different rows.
     """
     count, wanted = num_points, min(num_points, num_settings)
     while True:

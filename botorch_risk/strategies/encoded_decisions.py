@@ -74,9 +74,8 @@ def kept_apart(
 
     Args:
         acqf: An acquisition function that takes pending points.
-        X: The decisions that it knows as pending, `p x d`, or None.
+        X: Its pending decisions, `p x d`, or None.
         scaled: Maps decisions to the unit cube.
-        bounds: The bounds of decisions, `2 x d`.
     """
     if isinstance(acqf, PointwiseAcquisitionFunction | OneShotAcquisitionFunction):
         return acqf
@@ -96,8 +95,6 @@ def maximize_by_botorch(
         acqf: An acquisition function of decisions, for one replicate.
         box: A `Box` with integers or categories.
         seed: A seed of 31 bits.
-        q: The number of decisions, chosen in sequence.
-        options: Further arguments, such as `num_restarts`.
     """
     before = random.getstate()  # BoTorch draws among many categories by Python's generator
     random.seed(seed)
@@ -116,8 +113,6 @@ def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int
 
     Args:
         X: Encoded points, `... x d'`.
-        cat_dims: The values of the categories.
-        num_columns: The number `d` of columns of a decision.
 
     Returns:
         Points of the unit cube, `... x d`, the values of a category evenly spaced.

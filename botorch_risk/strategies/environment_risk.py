@@ -103,26 +103,21 @@ class EnvironmentRisk(Method):
             is recommended if samples say with a probability above 0.8 that it is better. Not with
             constraints, nor for a measure that solves a program.
 
-    Raises:
-        ValueError: If the reporting rule is unknown, there is no outcome, or one sample.
-
     Example:
         >>> from functools import partial
         >>> from botorch_risk.acquisition import bayesian_beta, risk_bound
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, unit
         >>> from botorch_risk.risk import ValueAtRisk
         >>> from botorch_risk.strategies import Box, DecisionThenValue, LacingValue, Strategy
         >>> from botorch_risk.strategies import largest_bound
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
         >>> recipe = partial(risk_bound, risk_measure=ValueAtRisk(0.1), beta=bayesian_beta)
         >>> choose = DecisionThenValue(largest_bound, LacingValue())
         >>> method = EnvironmentRisk(recipe, choose, num_restarts=2, raw_samples=16)
-        >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
+        >>> space = EnvironmentSpace(Box(unit), environment)
         >>> strategy = Strategy(space, method, seeds=0, num_initial=8)
         >>> X = strategy.ask()  # pairs (x, w)
         >>> strategy.tell(X, -((X[..., :1] - X[..., 1:]) ** 2))
-        >>> strategy.ask()[..., 1:].squeeze() in w
+        >>> strategy.ask()[..., 1:].squeeze() in environment.points
         True
     """
 
@@ -145,11 +140,6 @@ class EnvironmentRisk(Method):
         check_counts(raw_samples=self.raw_samples)
 
     def start(self, space: EnvironmentSpace, num_replicates: int) -> State:  # type: ignore[override]
-        r"""No state.
-
-        Raises:
-            BotorchTensorDimensionError: If the environments do not match the replicates.
-        """
         shape = () if space.is_learnt else space.environment.weights.shape[:-1]
         if shape not in ((), (num_replicates,)):
             raise BotorchTensorDimensionError(
@@ -163,7 +153,6 @@ class EnvironmentRisk(Method):
         return True
 
     def believe(self, view: View) -> Bound:
-        r"""The confidence bound of this round."""
         models = [
             self.unfitted(view, outcome, before=before)
             for outcome, before in enumerate(self._models_before(view))
@@ -201,8 +190,6 @@ class EnvironmentRisk(Method):
         r"""The process of one outcome, before its hyperparameters are estimated.
 
         Args:
-            view: What is known.
-            outcome: Which outcome.
             row: The index of the replicate, for a model without a batch dimension. Default: all.
             num_samples: The number of samples of the hyperparameters, for which the model has a
                 first batch dimension.
@@ -325,8 +312,6 @@ class Turn:
     r"""One choice within a batch.
 
     Args:
-        method: Whose choice it is.
-        view: What is known.
         pick: Its number within the batch, from 0.
         pending: The rows that run, then the rows chosen before it, `R x p x d`; None without any.
     """

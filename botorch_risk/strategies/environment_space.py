@@ -52,7 +52,7 @@ class EnvironmentSpace:
         ValueError: If it is a BoTorch transform without a counterpart.
 
     Example:
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import unit
         >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.7]], dtype=torch.double))
         >>> EnvironmentSpace(Box(unit), weather).initial([0], 20)[..., 1].unique()
         tensor([0.2000, 0.7000], dtype=torch.float64)
@@ -179,7 +179,7 @@ class EnvironmentSpace:
         return self._row_of(decisions, inputs, shares, uniforms)
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
-        r"""Uniform decisions, each with a value of W, all alike probable, if it is chosen."""
+        r"""Uniform decisions, each with a value of W if w is chosen, all equally probable."""
         decisions = self.box.random_points(seeds, num_points, *stream)
         if not self.w_is_chosen:
             return decisions

@@ -39,11 +39,6 @@ class FiniteDomain:
         initial_level: The level of the initial points.
         categories: The columns of whole numbers without an order, in an `EnvironmentSpace`.
 
-    Raises:
-        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
-        InputDataError: If it is not finite, or a category not a whole number.
-        ValueError: If there is no such level or column.
-
     Example:
         >>> domain = torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1)
         >>> FiniteDomain(domain).initial([0], 4).sort(dim=-2).values.squeeze()
@@ -87,7 +82,6 @@ class FiniteDomain:
 
     @property
     def cat_dims(self) -> dict[int, list[float]]:
-        r"""The values of the categories."""
         return codes_of(self.domain, self.categories)
 
     @cached_property
@@ -103,11 +97,7 @@ class FiniteDomain:
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Random points of the domain, each once.
-
-        Raises:
-            ValueError: If there are fewer points.
-        """
+        r"""Random points of the domain, each once."""
         if num_points > len(self.domain):
             raise ValueError(
                 f"Expected `num_initial` of at most {len(self.domain)} points. Got {num_points}."
@@ -128,12 +118,7 @@ class FiniteDomain:
         return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
 
     def spared(self, values: Tensor, pending: Tensor | None) -> Tensor:
-        r"""Values of points, with -inf for pending ones unless all are pending.
-
-        Args:
-            values: `R x |D|`.
-            pending: `R x p x d`, or None.
-        """
+        r"""Values `R x |D|` with -inf for pending points `R x p x d`, unless all are pending."""
         if pending is None:
             return values
         is_pending = (self.domain.unsqueeze(-2) == pending.unsqueeze(-3)).all(dim=-1).any(dim=-1)
@@ -141,11 +126,7 @@ class FiniteDomain:
         return values.masked_fill(is_pending & is_left.any(dim=-1, keepdim=True), -torch.inf)
 
     def checked(self, X: Tensor) -> Tensor:
-        r"""Rows whose first columns lie within the smallest box round the domain.
-
-        Raises:
-            InputDataError: If one is outside.
-        """
+        r"""Rows whose first columns lie within the smallest box round the domain."""
         check_within(X, self.bounds)
         return X
 
@@ -174,10 +155,7 @@ def maximize_between(
     r"""Maximise an acquisition function over the box round a domain.
 
     Args:
-        acquisition: Values any points.
         values: The same at the points of the domain, `R x |D|`, to choose starts.
-        space: The domain.
-        seeds: One for each replicate.
 
     Returns:
         The points `R x 1 x d`, and their values `R`.

@@ -137,14 +137,11 @@ class History:
         )
 
     def with_readings(self, rows: Sequence[int], Y: Tensor) -> History:
-        r"""The history with further readings of some rows, after those that they have.
+        r"""The history with further readings of some rows, as if they had come with the first ones.
 
         Args:
             rows: The rows, each once.
             Y: Their readings, `R x len(rows) x k x m`; NaN marks missing readings.
-
-        Returns:
-            The readings count as if they had come with the first ones.
         """
         index = list(rows)
         readings = torch.cat([self.Y[:, index], Y], dim=-2)
@@ -183,11 +180,7 @@ class History:
     def restored(
         self, rounds: Any, X: Tensor, Y: Tensor, recorded: Tensor, running: Tensor
     ) -> History:
-        r"""A history of the same seeds with the rows of a state, in this one's dtype and device.
-
-        Raises:
-            ValueError: If rows, outcomes, records and rounds do not fit each other.
-        """
+        r"""A history of the same seeds with the rows of a state, in this one's dtype and device."""
         shapes = {"X": X.shape, "Y": Y.shape, "recorded": recorded.shape, "running": running.shape}
         num_replicates, _, num_columns = self.X.shape
         n = X.shape[-2] if X.dim() == 3 else -1
@@ -256,11 +249,7 @@ class History:
         return both[..., : self.X.shape[-1]], both[..., self.X.shape[-1] :]
 
     def means_of(self, outcome: int) -> tuple[Tensor, Tensor]:
-        r"""The rows in which one outcome was observed, `R x n' x d`, and its means `R x n' x 1`.
-
-        Raises:
-            ValueError: If their number differs between replicates.
-        """
+        r"""The rows in which one outcome was observed, `R x n' x d`, and its means `R x n' x 1`."""
         Y = self.Y[..., outcome].nanmean(dim=-1, keepdim=True)
         both = rows_where(torch.cat([self.X, Y], dim=-1), self.observed[..., outcome])
         return both[..., :-1], both[..., -1:]
@@ -276,11 +265,7 @@ def is_everyone(replicates: list[int], num_replicates: int) -> bool:
 
 
 def rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
-    r"""The chosen rows `R x n'` x ... of `R x n` x ..., the same number for each replicate.
-
-    Raises:
-        ValueError: If the numbers differ.
-    """
+    r"""The chosen rows `R x n'` x ... of `R x n` x ..., the same number for each replicate."""
     counts = chosen.sum(dim=-1).tolist()
     if len(set(counts)) > 1:
         raise ValueError(f"Expected equally many rows in every replicate. Got {counts}.")

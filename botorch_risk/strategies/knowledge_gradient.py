@@ -26,9 +26,6 @@ class LargestKnowledgeGradient:
         num_compared: The number of compared decisions, even.
         num_candidates: The number of random decisions they are chosen from.
         num_samples: Antithetic samples for the expected risks, an even number.
-
-    Raises:
-        ValueError: If a number is out of its range.
     """
 
     num_compared: int = 28

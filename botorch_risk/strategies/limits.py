@@ -40,12 +40,6 @@ class LinearLimit:
         relation: `"<="`, `">="` or `"=="`.
         bound: What the sum is compared with, in the units of the settings.
 
-    Raises:
-        TypeError: If the coefficients are no dictionary, or a column is neither a number nor a
-            name.
-        ValueError: If a number is not finite, no coefficient differs from 0, or the relation is
-            unknown.
-
     Example:
         >>> import torch
         >>> from botorch_risk.strategies import Box
@@ -92,11 +86,7 @@ class LinearLimit:
         return f"{text} {self.relation} {self.bound:g}"
 
     def of_columns(self, d: int) -> LinearLimit:
-        r"""The same limit with columns from 0 to `d - 1`; negative ones count from the end.
-
-        Raises:
-            ValueError: If there is no such column, or one is given twice.
-        """
+        r"""The same limit with columns from 0 to `d - 1`; negative ones count from the end."""
         for column in self.coefficients:
             if not -d <= column < d:
                 raise ValueError(f"Expected columns in [0, {d}) in the limits. Got `{self}`.")
@@ -134,11 +124,8 @@ class LimitedColumns:
 
     Args:
         columns: The number or the name of each column.
-        lower: The lower bounds.
-        upper: The upper bounds.
         steps: The step of each column; None if any number is allowed.
         categories: The columns whose values have no order.
-        limits: The limits.
 
     Raises:
         UnsupportedError: If a limit is on a category.
@@ -219,7 +206,6 @@ class LimitedColumns:
         return self._polytope_of(self.limits)
 
     def _is_possible(self, limits: Sequence[LinearLimit]) -> bool:
-        r"""Whether a setting is within some limits."""
         try:
             self._polytope_of(limits)
         except ValueError:
@@ -239,14 +225,13 @@ class LimitedColumns:
         return Polytope.of(bounds, **self._constraints(limits), **dims)
 
     def check(self, X: Tensor, names: Callable[[int], str]) -> None:
-        r"""Raise an `InputDataError` if a row of told settings is outside a limit.
+        r"""Raise an `InputDataError` if the sum of a row is off its limit by more than rounding.
+
+        Rounding is 1e-6 of the range of the sum, 64 epsilons in single precision.
 
         Args:
             X: Settings, `... x d`; NaN where one is missing.
             names: Names a row by its index.
-
-        Raises:
-            InputDataError: If a sum is off its limit by more than 1e-6 of its range.
         """
         points = X.detach().cpu().double().reshape(-1, X.shape[-1])[:, : len(self.columns)]
         for limit in self.limits:

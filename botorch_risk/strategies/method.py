@@ -161,7 +161,6 @@ class View:
 
         Args:
             name: The name of the model among the method's models.
-            model: The model, which is fitted in place.
             fit: The function that fits, with an argument `previous`; `fit_exact_gp` by default.
 
         Returns:
@@ -220,7 +219,7 @@ class View:
         Args:
             replicates: Which of them.
             method: The inner method.
-            state: Its state for all replicates; what it starts with if omitted.
+            state: As in `of`.
             previous: A belief of the inner method that it may overwrite.
         """
         inner = self.of(replicates, method, state)
@@ -346,7 +345,6 @@ class Method(ABC):
         r"""Predict the outcomes at rows.
 
         Args:
-            view: What is known.
             X: Rows of the history, `R x n x d`: decisions with their contexts.
 
         Raises:
@@ -360,7 +358,6 @@ class Method(ABC):
         By default this is the first outcome itself.
 
         Args:
-            view: What is known.
             X: Decisions, `R x n x d_x`.
 
         Raises:
@@ -372,7 +369,6 @@ class Method(ABC):
         r"""Predict whether the constraints on each of m outcomes hold under their risks.
 
         Args:
-            view: What is known.
             X: Decisions, `R x n x d_x`.
 
         Returns:
@@ -449,7 +445,6 @@ def fits_of(views: Views, state: State, num_replicates: int) -> State:
     Args:
         views: The views, with their beliefs computed.
         state: The state so far, whose fits are kept for replicates without a view.
-        num_replicates: The number R of all replicates.
     """
     kept: State = {name: value for name, value in state.items() if name.startswith(FIT)}
     for replicates, view in views:

@@ -31,9 +31,6 @@ class RandomPoints(Method):
         risk_aversion: The weight of the variance, RAHBO's `alpha`, in units of the outcome per
             unit of its variance.
 
-    Raises:
-        ValueError: If the weight is negative or not finite.
-
     Example:
         >>> box, method = Box(torch.tensor([[0.0], [1.0]])), RandomPoints(risk_aversion=1.0)
         >>> strategy = Strategy(box, method, seeds=0, num_initial=2)
@@ -90,9 +87,6 @@ def random_search(
         seeds: One seed per replicate.
         risk_aversion: The weight of the variance in the recommendation.
         options: `num_initial` and `batch_size` of `Strategy`.
-
-    Raises:
-        ValueError: If the weight is negative or not finite, a number below 1, or a seed repeats.
 
     Example:
         >>> strategy = random_search(torch.tensor([[0.0], [1.0]]), seeds=[0, 1], num_initial=3)

@@ -35,21 +35,7 @@ AS_IN_PAPERS: dict[str, Any] = {"overrules_fit": False}
 class RiskRecipe:
     r"""The confidence bound of a risk of the first outcome, with constraints on any of them.
 
-    Args:
-        risk_measure: Reduces the first outcome; larger is better. Or a schedule of measures,
-            `risk_measure(t, d_w)`, with the t of `beta`.
-        constraints: What has to hold.
-        beta: Squared width of the objective's bounds: a number, or a function of t, the round from
-            1, or with `ObservedContexts` the number of the next evaluation, initial ones counted.
-        constraint_beta: Squared width of the bounds of the constraints, by which a decision is
-            feasible with confidence.
-        constraint_upper_beta: Squared width of their upper bounds alone; None for
-            `constraint_beta`.
-        joint: Whether the objective's bound is a `JointRiskUpperConfidenceBound`, under the joint
-            posterior over W.
-
-    Raises:
-        ValueError: If a squared width is negative or not finite.
+    The arguments mean the same as in `risk_search`.
 
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk
@@ -199,24 +185,20 @@ def risk_search(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If w is chosen although its distribution is learnt, or although it
             perturbs the decision and there are constraints, or by a rule that does not support the
             measure.
-        ValueError: If a number is out of its range, or both `decide` and `choose` are given.
 
     Example:
         >>> import torch
         >>> from botorch_risk.constraints import RiskConstraint
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
-        >>> parts = {"environment": weather, "risk_measure": ConditionalValueAtRisk(0.2)}
-        >>> load = RiskConstraint.chance(weather, 1.8, outcome=1, delta=0.1)
-        >>> strategy = risk_search(bounds, [0, 2], constraints=[load], num_initial=6, **parts)
-        >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
-        >>> w = weather.points[torch.arange(6) % 5].expand(2, 6, 1)
+        >>> parts = {"environment": environment, "risk_measure": ConditionalValueAtRisk(0.2)}
+        >>> load = RiskConstraint.chance(environment, 1.8, outcome=1, delta=0.1)
+        >>> strategy = risk_search(unit, [0, 2], constraints=[load], num_initial=6, **parts)
+        >>> X = strategy.ask()  # decisions; w comes with the outcomes
+        >>> w = environment.points[torch.arange(6) % 5].expand(2, 6, 1)
         >>> Y = torch.stack([(4 * X).sin() + w, X + w], dim=-1)  # R x q x k x m
         >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
         >>> strategy.ask().shape, strategy.recommend().shape

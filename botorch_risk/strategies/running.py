@@ -41,7 +41,6 @@ def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR
     Args:
         running: `R x p x d_asked`, NaN after the last of a replicate.
         told: Rows of the history, `R x q x d`.
-        space: What a row is.
         near: The largest distance at which a row stands for another, in diagonals of the box.
 
     Returns:
@@ -93,7 +92,6 @@ def next_of_design(
         design: `R x n x d_asked`.
         told: Rows of the history, `R x n' x d`, each of which stands for the nearest one.
         running: `R x p x d_asked`.
-        space: What a row is.
         q: The largest number of rows; None for those that run, too.
     """
     rest = left_running(design, told, space, near=math.inf) if told.shape[-2] else design
@@ -108,11 +106,6 @@ def random_rows(view: View, num_points: int, purpose: str) -> Tensor:
     r"""Random rows `R x q x d_asked` of the round, none twice and none that runs.
 
     Where the space has no others, one may repeat.
-
-    Args:
-        view: The space, the seeds and what runs.
-        num_points: How many for each replicate.
-        purpose: Names the draw.
     """
     X: Tensor = view.space.random_points(view.seeds, num_points, purpose, view.round)
     running = view.history.running
@@ -155,13 +148,7 @@ class RepeatedSettingWarning(RuntimeWarning):
 
 
 def warn_of_repeated_settings(asked: Tensor, running: Tensor, seeds: Sequence[int]) -> None:
-    r"""Name the first replicate in which a proposed row is not new.
-
-    Args:
-        asked: `R x q x d_asked`, NaN for none.
-        running: `R x p x d_asked`.
-        seeds: One for each replicate.
-    """
+    r"""Name the first replicate in which a proposed row is not new."""
     if asked.shape[1] < 2 and not running.shape[1]:
         return
     repeated = _is_repeated(asked, running).any(dim=-1)

@@ -30,11 +30,7 @@ from botorch_risk.strategies.limits import Constraints, LimitedColumns, LinearLi
 
 
 def as_columns(name: str, columns: Sequence[int], d: int) -> tuple[int, ...]:
-    r"""Columns of `d` in ascending order; negative ones count from the end.
-
-    Raises:
-        ValueError: If there is no such column.
-    """
+    r"""Columns of `d` in ascending order; negative ones count from the end."""
     for column in columns:
         if not -d <= column < d:
             raise ValueError(f"Expected columns in [0, {d}) in `{name}`. Got {column}.")
@@ -112,10 +108,6 @@ class Space(Protocol):
         Args:
             X: The evaluated points, `R x q x d_told`; NaN where a replicate took no part.
             asked: Returns the asked rows; choosing them takes time.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` has other columns.
-            InputDataError: If a point is outside the space.
         """
         ...
 
@@ -137,11 +129,8 @@ class Box:
             decision, the limits are the decision's.
 
     Raises:
-        BotorchTensorDimensionError: If `bounds` is not `2 x d`.
         UnsupportedError: If a limit is on a category.
-        ValueError: If the bounds are reversed or not finite, or an integer or category column is
-            out of range, listed twice, or has fewer than two values; or if no decision is within
-            the limits, or only one.
+        ValueError: If no decision is within the limits, or only one.
 
     Example:
         >>> Box(torch.tensor([[0.0], [2.0]])).initial([0, 1], 5).shape
@@ -348,8 +337,6 @@ class Box:
         A search may end at a pending decision where there are few others.
 
         Args:
-            acquisition: What was maximised, of decisions.
-            X: Where, `R x 1 x d`.
             pending: `R x p x d` or `p x d`, or None.
         """
         if pending is None:
@@ -400,8 +387,6 @@ class Box:
         r"""A batch `R x q x d` without repeated settings, while others are left.
 
         Args:
-            acquisition: What was maximised, of decisions.
-            X: The batch.
             pending: Points of the unit cube, `R x p x d'` or `p x d'`, or None.
         """
         before = X[:, :0]
@@ -433,13 +418,7 @@ def as_data(values: Tensor, name: str = "values") -> Tensor:
 
 
 def as_box(name: str, bounds: Tensor) -> Tensor:
-    r"""A copy of a user's box.
-
-    Raises:
-        BotorchTensorDimensionError: If it is not `2 x d`.
-        TypeError: If it is not a tensor, an array or a list of numbers.
-        ValueError: If it is reversed or not finite.
-    """
+    r"""A copy of a user's box."""
     bounds = as_data(bounds, name)
     check_bounds(bounds, name=name)
     return bounds
@@ -478,9 +457,6 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
 
     Returns:
         An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
-
-    Raises:
-        ValueError: If `num_points` is not positive or a seed repeats.
     """
     check_arguments(initial_design, locals())
     check_counts(num_points=num_points)
@@ -496,14 +472,7 @@ def uniform_points(
 ) -> Tensor:
     r"""Independent uniform points, a pure function of each replicate's seed and the stream.
 
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
-        seeds: One seed per replicate.
-        num_points: The number of points.
-        stream: Integers and words that name the draw.
-
-    Returns:
-        An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
+    Otherwise as `initial_design`; integers and words name the stream.
     """
     unit = Draws(as_seeds(seeds), *stream).uniforms(num_points, bounds.shape[-1])
     lower, upper = bounds

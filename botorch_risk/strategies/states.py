@@ -14,19 +14,7 @@ _FORMAT = 2
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    r"""The content with the number of the format and a digest of everything.
-
-    Example:
-        >>> state = sealed({"arguments": {"beta": 4.0}, "pending": [3, 1]})
-        >>> opened(state, {"beta": 9.0}, "pending")
-        Traceback (most recent call last):
-            ...
-        ValueError: Expected beta=4.0, as the state was built with. Got beta=9.0.
-        >>> opened({**state, "pending": [3, 7]}, {"beta": 4.0}, "pending")
-        Traceback (most recent call last):
-            ...
-        ValueError: Expected a state that fits its digest. Got one that was damaged or edited.
-    """
+    r"""The content with the number of the format and a digest of everything."""
     whole = {**content, "format": _FORMAT}
     whole.pop("digest", None)
     return {**whole, "digest": _digest(whole)}
@@ -59,11 +47,7 @@ def opened(state: Any, arguments: Mapping[str, Any], *names: str) -> list[Any]:
 
 
 def tensors_of(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
-    r"""Tensors in terms of JSON by their names, among which must be the given ones.
-
-    Raises:
-        ValueError: If they are none.
-    """
+    r"""Tensors in terms of JSON by their names, among which must be the given ones."""
     if not isinstance(described, Mapping) or set(names) - set(described):
         raise ValueError(f"Expected tensors named {list(names)}. Got {reprlib.repr(described)}.")
     return {name: from_json(value) for name, value in described.items()}
@@ -72,11 +56,7 @@ def tensors_of(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
 def state_like(
     described: Any, start: Mapping[str, Tensor], num_replicates: int
 ) -> dict[str, Tensor]:
-    r"""The state of a method, each part on the device where it starts: a bandit stays on the CPU.
-
-    Raises:
-        ValueError: If a part is missing or has another shape.
-    """
+    r"""The state of a method, each part on the device where it starts (a bandit on the CPU)."""
     found = tensors_of(described, start)
     for name, part in found.items():
         like = start.get(name, part)

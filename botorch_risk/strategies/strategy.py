@@ -68,9 +68,6 @@ class Strategy:
             strategies with the same seeds are paired.
         batch_size: The number `q` of points in each later round.
 
-    Raises:
-        ValueError: If a number is below 1, or a seed repeats.
-
     Example:
         >>> from botorch_risk.strategies import Box, RandomPoints
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
@@ -143,11 +140,7 @@ class Strategy:
         return self._state
 
     def observed_views(self) -> Views:
-        r"""The views.
-
-        Raises:
-            ValueError: If nothing was observed yet.
-        """
+        r"""As `views`, but with a `ValueError` if nothing was observed yet."""
         self._check_observed()
         return self.views
 
@@ -193,7 +186,7 @@ class Strategy:
         are not told yet still run: new ones are chosen as if they had come out as the model
         expects. Acquisition functions, BoTorch's included, keep their points at a distance from
         them, except one-shot ones; a random point differs from them. If a setting of whole
-        numbers, labels or a list comes twice, a warning tells.
+        numbers, labels or a list comes twice, a warning says so.
 
         Args:
             batch_size: The number q of points for this round. During the initial design, its points
@@ -207,10 +200,7 @@ class Strategy:
             RepeatedSettingWarning: If a setting comes twice, or runs already.
 
         Raises:
-            BotorchTensorDimensionError: If `pending` has another shape.
-            InputDataError: If a pending point is outside the space.
             UnsupportedError: If there are pending points and the space perturbs them.
-            ValueError: If `batch_size` is below 1.
         """
         if batch_size is not None:
             check_counts(batch_size=batch_size)
@@ -226,7 +216,6 @@ class Strategy:
             X: The points, `R x p x d` as in `running`; NaN for none.
 
         Raises:
-            BotorchTensorDimensionError: If it has another shape.
             ValueError: If a point does not run.
         """
         X = as_data(X, "X").to(self.space.bounds)
@@ -253,8 +242,6 @@ class Strategy:
                 NaN marks missing outcomes. The number of repeats may change.
 
         Raises:
-            BotorchTensorDimensionError: If there is no point, or the shapes do not fit each
-                other, the space or the seeds.
             InputDataError: If a value is infinite, a point is outside the space, or an outcome
                 comes without its point.
         """
@@ -282,11 +269,6 @@ class Strategy:
             rows: Rows of the history, each once.
             Y: All their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where
                 missing.
-
-        Raises:
-            BotorchTensorDimensionError: If `Y` has another shape.
-            InputDataError: If a value is infinite, or an outcome comes without its point.
-            ValueError: If a row is not in the history or is duplicated.
         """
         index = self._known_rows(rows)
         _, repeats = self._checked(self._history.X[:, index], Y)
@@ -300,9 +282,6 @@ class Strategy:
 
         Args:
             rows: Rows of the history, each once.
-
-        Raises:
-            ValueError: If a row is not in the history or is duplicated.
         """
         gone = set(self._known_rows(rows))
         kept = [row for row in range(self._history.num_rows) if row not in gone]
@@ -315,7 +294,7 @@ class Strategy:
     def end_initial_design(self) -> None:
         r"""Choose from now on, with the rows told so far as the initial design.
 
-        Of use for data that were there before; without effect once the design is complete.
+        For data from before the strategy; no effect once the design is complete.
 
         Raises:
             ValueError: If nothing was told yet.
@@ -360,11 +339,6 @@ class Strategy:
         Args:
             rows: Rows of the history, each once.
             Y: Their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where missing.
-
-        Raises:
-            BotorchTensorDimensionError: If `Y` has another shape.
-            InputDataError: If a value is infinite, or an outcome comes without its point.
-            ValueError: If a row is not in the history or is duplicated.
         """
         index = self._known_rows(rows)
         _, repeats = self._checked(self._history.X[:, index], Y)
@@ -699,7 +673,6 @@ def _renewed(views: Views, history: History, state: State) -> Views:
 
 
 def _part(state: State, replicates: list[int], num_replicates: int) -> State:
-    r"""The state of some replicates."""
     if is_everyone(replicates, num_replicates):
         return dict(state)
     return {name: value[replicates] for name, value in state.items()}

@@ -66,7 +66,6 @@ class Factors:
         Raises:
             InputDataError: If there is no row, a name is duplicated, a value is missing, or a
                 column has dates or complex numbers.
-            TypeError: If they are none of these.
             UnsupportedError: If they are so many that their distances do not fit into memory.
         """
         if isinstance(rows, Factors):
@@ -120,7 +119,6 @@ class Factors:
                 rows and the columns of a DataFrame are found by their names, in any order.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is wrong.
             InputDataError: If a name is duplicated, or `exp(-rate * distance)` is not a correlation
                 for every rate. It is one if the distances are squared distances of points
                 (Schoenberg).

@@ -50,11 +50,6 @@ class TableReadings:
         noise_share: The share, in [0, 1], of a pair's own variance that is noise.
         counts: `R x n`, the number of readings of which each outcome is the mean. Default: 1.
         scatter: `R`, the sum of the squared deviations of readings from these means.
-
-    Raises:
-        BotorchTensorDimensionError: If pairs and outcomes have different shapes.
-        InputDataError: If a pair does not exist, or an outcome is not finite.
-        ValueError: If `noise_share` is not in [0, 1].
     """
 
     conditions: Factors
@@ -177,7 +172,6 @@ def fit_table(readings: TableReadings, previous: FittedTable | None = None) -> F
     r"""Maximise the marginal likelihood with its priors, replicate by replicate.
 
     Args:
-        readings: The readings of each replicate.
         previous: Hyperparameters of almost the same readings, to start from.
 
     Example:

@@ -33,12 +33,7 @@ class TablePosterior:
 
     @classmethod
     def of(cls, readings: TableReadings, hyperparameters: TableHyperparameters) -> TablePosterior:
-        r"""The posterior of readings; rows of hyperparameters share the readings of one replicate.
-
-        Args:
-            readings: The readings of `R` replicates, or of one.
-            hyperparameters: Those of `R` rows.
-        """
+        r"""The posterior of readings; several rows of hyperparameters may share one replicate."""
         read = ReadPairs.of(readings, hyperparameters)
         prior = read.prior.of_one_condition.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
         num_rows, num_x, n = read.of_conditions.shape[:3]
@@ -49,22 +44,18 @@ class TablePosterior:
             V = read.factor @ read.over_contexts(some).flatten(2)
             parts.append(V.square_().sum(dim=1))
         explained = torch.cat(parts, dim=-1).unflatten(-1, (num_x, -1))
+        # `noise` keeps known pairs above 0; the clamp is for rounding alone.
         return cls(read, _mean(readings, read), (prior - explained).clamp_min_(0.0))
 
     def row_of(self, pair: Tensor) -> Tensor:
-        r"""The move of each pair's mean per standard deviation of a reading at a pair.
-
-        Args:
-            pair: `R` pairs.
-
-        Returns:
-            `R x n_x x n_w`.
-        """
+        r"""The move of each mean per standard deviation of a reading at a pair, `R x n_x x n_w`."""
         return _last_row(self.read.and_one(*self._rows(pair)))
 
     def with_reading(self, pair: Tensor, y: Tensor | None = None) -> TablePosterior:
         r"""The posterior after one more reading; one at the mean if `y`, `R`, is None."""
         x, w = self._rows(pair)
+        # A reading adds a row to `V` and changes no other, so mean and variance move by this row.
+        # The constant stays as it was estimated before.
         read, mean = self.read.and_one(x, w), self.mean
         row = _last_row(read)
         if y is not None:
@@ -109,11 +100,13 @@ class TablePosterior:
             `R x p x c x n_w`.
         """
         read, n_w = self.read, weights.shape[-1]
+        # Both triangular factors are applied here, so that the candidates need no whitening.
         pull = read.combined(weights, conditions) @ read.factor
         explained = (pull @ read.over_contexts(candidates).flatten(2)).unflatten(-1, (-1, n_w))
         of_contexts = (weights @ read.prior.of_contexts.flatten(2)).unflatten(-1, (3, n_w))
         prior = read.prior.of_conditions(conditions, candidates) @ of_contexts
         each = torch.arange(len(conditions), device=conditions.device).unsqueeze(-1)
+        # Never 0: `noise` has a jitter even if readings are exact.
         deviation = (self.variance[each, candidates] + read.noise[:, None, None]).sqrt()
         return (prior - explained) / deviation.unsqueeze(1)
 
@@ -135,10 +128,8 @@ def joint_samples(
 
     Args:
         readings: The readings of one replicate, in a table of few other conditions.
-        hyperparameters: Those of `R` rows.
         conditions: `m` of them.
         num_samples: Their number, even.
-        generator: Draws.
 
     Yields:
         For each row, `m x num_samples x n_w`.
@@ -157,6 +148,7 @@ def joint_samples(
         read.of_conditions[:, conditions].movedim(2, 1),
         read.of_contexts,
         read.factor,
+        # The correlations of rows at almost no distance are singular up to rounding.
         *(safe_root(K, torch.ones_like(K[:, 0, 0])) for K in (K_x, K_w)),
         prior.variances.sqrt(),
         prior.lasting.sqrt(),
@@ -167,6 +159,7 @@ def joint_samples(
         of_x, of_w = normal(n_x) @ (one * root_x).mT, normal(n_w) @ (other * root_w).mT
         of_both, own = normal(n_x, n_w) @ (both * root_w).mT, normal(n_x, n_w).mul_(lasting)
         seen = of_x[:, x] + of_w[:, w] + own[:, x, w] + normal(len(x)) * noise
+        # `root_x` multiplies only the rows that were read or are wanted, not the whole table.
         seen += (of_both[..., w].mT * root_x[x]).sum(dim=-1)
         f = root_x[conditions] @ of_both
         f += of_x[:, conditions].unsqueeze(-1) + of_w.unsqueeze(-2) + own[:, conditions]
@@ -182,6 +175,7 @@ def _last_row(read: ReadPairs) -> Tensor:
 def _mean(readings: TableReadings, read: ReadPairs) -> Tensor:
     r"""The means of all pairs, `R x n_x x n_w`; the constant by generalised least squares."""
     centre = readings.units[0]
+    # Centred first: only for the digits, as the constant below takes up any shift.
     y = (read.factor @ (readings.Y - centre.unsqueeze(-1)).unsqueeze(-1)).squeeze(-1)
     one = read.factor.sum(dim=-1)
     constant = (one * y).sum(dim=-1) / one.square().sum(dim=-1)

@@ -60,7 +60,6 @@ def report_risks(
         risk_measure: Bound to the contexts.
         weights: `n_w` probabilities of the contexts.
         conditions: `m` of them.
-        generator: Draws.
         level: The probability of an interval.
     """
     readings, conditions = readings.of_conditions(conditions)  # of others nothing is needed

@@ -147,7 +147,6 @@ class TableBelief:
         r"""The belief after choosing a pair, `R`, with its reading still unknown.
 
         Args:
-            pair: The pair.
             fantasies: `F` standard normal numbers for its possible readings.
         """
         moved = self.moved

@@ -103,10 +103,6 @@ class TableSearch:
         Args:
             q: The number of pairs on the plate; fewer if fewer are left.
             pending: Pairs that somebody else has started, as in `start`.
-
-        Raises:
-            InputDataError: If a name is not in the table.
-            ValueError: If `q` is not positive.
         """
         check_counts(q=q)
         self.start(pending)
@@ -135,10 +131,6 @@ class TableSearch:
 
         Warns:
             InputDataWarning: If an outcome is absurdly far from all others, as -9999 is.
-
-        Raises:
-            BotorchTensorDimensionError: If there is not one outcome for each pair.
-            InputDataError: If a name is not in the table, or an outcome is infinite.
         """
         listed, outcomes = self._with_outcomes(pairs, Y)
         for pair, outcome in zip(listed, outcomes, strict=True):
@@ -169,10 +161,6 @@ class TableSearch:
 
         Warns:
             InputDataWarning: As `tell`.
-
-        Raises:
-            BotorchTensorDimensionError: If the shape is wrong.
-            InputDataError: If a name is not in the table or is missing, or an outcome is infinite.
         """
         values = as_floating(
             in_order("Y", Y, *(each.names for each in self._factors)), "Y"
@@ -210,9 +198,6 @@ class TableSearch:
 
         Args:
             pairs: Pairs by name; those with an outcome do not change.
-
-        Raises:
-            InputDataError: If a name is not in the table.
         """
         started = dict.fromkeys(self._index(pair) for pair in pairs)
         known = {*self._outcomes, *self._running}
@@ -221,11 +206,7 @@ class TableSearch:
     def cancel(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         r"""Give up pairs that run, as if they had not been asked for; they may come again.
 
-        Args:
-            pairs: Pairs by name.
-
         Raises:
-            InputDataError: If a name is not in the table.
             ValueError: If a pair does not run.
         """
         cancelled = self._among(self._running, "that run", pairs)
@@ -237,11 +218,6 @@ class TableSearch:
         Args:
             pairs: Pairs by name that were told; several times for several readings.
             Y: One outcome each; NaN for a failed experiment.
-
-        Raises:
-            BotorchTensorDimensionError: If there is not one outcome for each pair.
-            InputDataError: If a name is not in the table, or an outcome is infinite.
-            ValueError: If a pair has not been told.
         """
         listed, outcomes = self._with_outcomes(pairs, Y)
         corrected: dict[int, list[float]] = {
@@ -253,15 +229,7 @@ class TableSearch:
         self._after_telling()
 
     def withdraw(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        r"""Remove all outcomes of pairs, as if they had never been told; they may come again.
-
-        Args:
-            pairs: Pairs by name.
-
-        Raises:
-            InputDataError: If a name is not in the table.
-            ValueError: If a pair has not been told.
-        """
+        r"""Remove all outcomes of pairs, as if they had never been told; they may come again."""
         for pair in self._among(self._outcomes, "that were told", pairs):
             del self._outcomes[pair]
         self._after_telling()
@@ -296,7 +264,7 @@ class TableSearch:
             num: The number of conditions; all by default.
 
         Raises:
-            ValueError: If `num` is below 1, or fewer than two pairs have an outcome.
+            ValueError: If fewer than two pairs have an outcome.
         """
         if num is not None:
             check_counts(num=num)
@@ -481,11 +449,8 @@ def table_search(
             reading; the rest would recur in a second reading.
 
     Raises:
-        BotorchTensorDimensionError: If weights or allowed pairs do not fit the table.
-        InputDataError: If a name is duplicated or a value is missing.
         UnsupportedError: If the rule does not support the risk, or the table takes more than 4 GiB,
             about 5,500 conditions.
-        ValueError: If a number or the rule is out of its range.
 
     Example:
         >>> import torch

@@ -60,15 +60,6 @@ class FiniteTableNode(ExternalGenerationNode):
         num_initial: As in `table_search`.
         noise_share: As in `table_search`.
         seed: Seed of every random draw.
-
-    Raises:
-        TypeError: If `risk_measure` is not a measure of risk.
-        ValueError: If there is no condition or no context, a number is out of its range, or the
-            rule is unknown.
-
-    Example:
-        >>> FiniteTableNode(["base"], ["alcohol"]).name
-        'finite_table'
     """
 
     def __init__(
@@ -275,7 +266,7 @@ def finite_table(
     the contexts, an experiment tries one pair, and no pair is suggested twice. Several parameters
     may make a condition, and several a context; the values of ordered ones are numbers. A batch is
     a plate, each pair chosen as if those before had been read. `filled_table` gives the
-    recommendation. For a minimised objective, the risk is that of its negative.
+    recommendation. For a minimised objective, the risk is taken of its negative.
 
     Args:
         conditions: Names of the choice parameters that make a condition.
@@ -287,10 +278,6 @@ def finite_table(
         num_initial: The number of pairs chosen at random at first.
         noise_share: The share of noise in a pair's unexplained variance, as in `table_search`.
         seed: Seed of every random draw.
-
-    Raises:
-        TypeError: If `risk_measure` is not a measure of risk.
-        ValueError: As `FiniteTableNode`.
 
     Example:
         >>> finite_table(["base", "solvent"], ["alcohol"]).name

@@ -31,10 +31,6 @@ class ContextDistributionPlot(FittedAnalysis):
         - density: At this value, in units of one over the context
         - sampled: Whether it was observed
         - trial_index: Where it was; -1 on the curves
-
-    Example:
-        >>> ContextDistributionPlot().validate_applicable_state()
-        'An Experiment must be provided to compute this analysis.'
     """
 
     def _part(self, fitted: Fitted) -> Any:

@@ -30,19 +30,7 @@ from botorch_risk.risk import Expectation
 def band(
     x: Sequence[float], lower: Sequence[float], upper: Sequence[float], color: str, name: str
 ) -> go.Scatter:
-    r"""The area between two curves.
-
-    Args:
-        x: Ascending.
-        lower: The lower curve at each.
-        upper: The upper curve at each.
-        color: Hexadecimal; the area is half transparent.
-        name: For the legend.
-
-    Example:
-        >>> band([0, 1], [2, 3], [4, 5], "#808080", "95 %").y
-        (4, 5, 3, 2)
-    """
+    r"""The area between two curves."""
     return go.Scatter(
         x=[*x, *reversed(list(x))],  # there along the upper curve, and back along the lower one
         y=[*upper, *reversed(list(lower))],
@@ -93,17 +81,7 @@ def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
     which equals the mean, it is the standard deviation over the contexts.
 
     Args:
-        bound: That a strategy maximises.
         X: `n x d` points as its models take them.
-        minimize: Whether the metric is minimised.
-
-    Example:
-        >>> from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
-        >>> X = torch.rand(9, 1, dtype=torch.double)
-        >>> model = MeanVarianceGP(X, (6 * X).sin() + X * torch.randn(9, 4, dtype=torch.double))
-        >>> found = trade_off(RiskAverseUpperConfidenceBound(model), X, minimize=True)
-        >>> found.risk.shape, found.label, found.signs
-        (torch.Size([9]), 'standard deviation of a reading', (-1, -1))
     """
     parts, sign = parts_of(bound), -1 if minimize else 1
     objective, constraints, X = parts.objective, parts.constraints, parts.decisions(X)
@@ -133,13 +111,7 @@ NOT_APPLICABLE = (AxError, BotorchError, ModelFittingError, ValueError)
 
 @dataclass(frozen=True)
 class Fitted:
-    r"""An experiment, the adapter fitted to all its data, and the metric of a card.
-
-    Args:
-        experiment: With data.
-        adapter: The adapter of a strategy of this package.
-        metric: The name of a metric.
-    """
+    r"""An experiment, the adapter fitted to all its data, and the metric of a card."""
 
     experiment: Experiment
     adapter: ObservedAdapter
@@ -189,7 +161,6 @@ class FittedAnalysis(Analysis, ABC):
 
         Raises:
             AxError: If the strategy has no such part, as `validate_applicable_state` says.
-            InputDataError: If the model cannot be built from the data, likewise.
         """
         fitted = self._fitted(experiment, generation_strategy, adapter)
         return self._card(fitted, self._part(fitted))

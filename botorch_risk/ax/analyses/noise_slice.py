@@ -50,10 +50,6 @@ class NoiseSlicePlot(FittedAnalysis):
         - sampled: Whether it is an arm
         - arm_name, trial_index: "unsampled" and -1 on the curve; of an arm that came back, its
           first trial
-
-    Example:
-        >>> NoiseSlicePlot("heat").validate_applicable_state()
-        'An Experiment must be provided to compute this analysis.'
     """
 
     def __init__(
@@ -129,7 +125,6 @@ class NoiseSlicePlot(FittedAnalysis):
     def _curve(
         self, fitted: Fitted, model: MeanVarianceGP, fixed: Mapping[str, TParamValue]
     ) -> pd.DataFrame:
-        r"""The predictions along the slice."""
         space = fitted.experiment.search_space
         values = _values(space[self.parameter_name])
         points = [

@@ -41,10 +41,6 @@ class RiskFrontierPlot(FittedAnalysis):
         - feasible: Whether it meets the outcome constraints by their posterior means
         - non_dominated: Whether no other feasible arm is better in one and no worse in the other
         - recommended: Whether `best_arm` recommends it
-
-    Example:
-        >>> RiskFrontierPlot().validate_applicable_state()
-        'An Experiment must be provided to compute this analysis.'
     """
 
     def __init__(self, rule: Rule = "lower_confidence_bound") -> None:
@@ -52,9 +48,6 @@ class RiskFrontierPlot(FittedAnalysis):
 
         Args:
             rule: The rule by which an arm is recommended, as in `best_arm`.
-
-        Raises:
-            ValueError: If `rule` is unknown.
         """
         check_rule(rule)
         super().__init__()

@@ -42,9 +42,6 @@ class Weights:
         beta: Squared width of the bound of f, beta_t squared.
         noise_beta: Squared width of the bound of the noise, beta^var_t squared; None for the
             predicted noise.
-
-    Raises:
-        ValueError: If a weight is negative or not finite.
     """
 
     risk_aversion: float
@@ -102,14 +99,11 @@ class MeanVarianceSearch(Method):
             drawn when an interval is first needed. 0 for the model that chooses, whose upper bound
             of the noise may be far too low (`docs/coverage.md`).
 
-    Raises:
-        ValueError: If a number is out of its range.
-
     Example:
+        >>> from botorch_risk.examples import unit
         >>> from botorch_risk.strategies import Box, Strategy
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> method = MeanVarianceSearch(Weights(risk_aversion=1.0), num_repeats=3)
-        >>> strategy = Strategy(Box(bounds), method, seeds=0, num_initial=8)
+        >>> strategy = Strategy(Box(unit), method, seeds=0, num_initial=8)
         >>> X = strategy.ask()
         >>> strategy.tell(X, X + 2 * X * torch.tensor([-1.0, 0.0, 1.0]))  # mean x, variance 4 x^2
         >>> bool(strategy.recommend() < 0.3)
@@ -199,7 +193,6 @@ class MeanVarianceSearch(Method):
         return model.eval()
 
     def propose(self, view: View) -> Tensor:
-        r"""The maximiser of the acquisition function."""
         acquisition = self.acquisition(view.belief, view.round, self.weights)
         if view.running is not None:
             decisions = view.running[..., : view.decisions.shape[-1]]
@@ -230,7 +223,6 @@ class MeanVarianceSearch(Method):
         }
 
     def recommend(self, view: View) -> Tensor:
-        r"""The best evaluated point by the reporting rule."""
         recorded = view.recorded
         bound = self.weights.lower(view.belief)
         chosen = recommend(bound, view.space.unit(view.X), self.rule, recorded)
@@ -315,9 +307,6 @@ def rahbo(
         batch_size: The number `q` of points in each later round.
         options: Further arguments of `MeanVarianceSearch`.
 
-    Raises:
-        ValueError: If a weight is negative or not finite, or a number out of its range.
-
     Example:
         >>> import torch
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
@@ -352,7 +341,7 @@ def rahbo_us(
         options: The arguments of `rahbo` except `known_noise`.
 
     Raises:
-        ValueError: If `num_uncertainty` is negative or the noise is known.
+        ValueError: If the noise is known.
 
     Example:
         >>> import torch
@@ -379,7 +368,6 @@ class NoiseFirst:
     def __call__(
         self, model: MeanVarianceGP, t: int, weights: Weights
     ) -> PointwiseAcquisitionFunction:
-        r"""The acquisition function of round t."""
         if t <= self.num_uncertainty:
             return NoisePosteriorStandardDeviation(model)
         return risk_averse(model, t, replace(weights, noise_beta=None))

@@ -44,9 +44,6 @@ def heteroscedastic_beta(
     Returns:
         Values of beta in the shape of the information.
 
-    Raises:
-        ValueError: If a number is out of its range.
-
     Example:
         >>> heteroscedastic_beta(0.5, rkhs_norm=1.0, delta=0.1)
         tensor(11.3402, dtype=torch.float64)
@@ -110,11 +107,6 @@ def information_gain(
 
     Returns:
         The gains after 0 to T readings, `batch_shape x (T + 1)`.
-
-    Raises:
-        BotorchTensorDimensionError: If the covariance is not square, or the noise does not fit it.
-        InputDataError: If the covariance is not finite.
-        ValueError: If a noise variance is not positive, or T negative.
 
     Example:
         >>> information_gain(torch.eye(2).double(), noise_variance=1.0, num_observations=2)

@@ -107,9 +107,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             X_pending: `batch_shape x n' x d` points under evaluation, with levels if any.
 
         Raises:
-            BotorchTensorDimensionError: If a shape does not fit the domain.
             InputDataError: If the state belongs to another domain.
-            ValueError: If noise, costs or weights are missing or out of their range.
         """
         super().__init__(model=posterior.model)
         warn_if_unfitted(posterior.model)
@@ -143,14 +141,11 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
         Returns:
             `batch_shape x m` values.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` does not have the domain's columns.
-            ValueError: If a level is not one of the levels, or a cost is not > 0.
         """
         X = as_points(X, self.model)
         posterior = self._conditioned
         targets = self._covering.targets(posterior)
+        # Each point has a covariance with every target of every replicate.
         entries = _CHUNK_ENTRIES.entries(X.device)
         chunk = max(1, entries // max(1, targets.row.numel()))
         values = partial(self._at, posterior, targets)
@@ -186,9 +181,6 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
         Args:
             q: The maximum number of points to choose.
-
-        Raises:
-            ValueError: If a cost is not finite and > 0.
         """
         posterior = self._conditioned
         return self._covering.select(posterior, self.previous, q)
@@ -202,6 +194,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         covariance = posterior.cross_covariance(at, posterior.points(targets.row))
         noise = self.terms.noise_of(points, level, posterior)
         inverse = inverse_variance(at.variance + noise, posterior)
+        # `cost_at` gives the costs of all levels; a point has one level.
         cost = self.terms.cost_at(points, previous_row(self.previous, len(X)))
         cost = cost.expand(*points.shape[:-1], -1).gather(-1, level.unsqueeze(-1)).squeeze(-1)
         if self._covering.anticipate:

@@ -40,8 +40,7 @@ def covering_cost(
         max_samples: The most samples.
 
     Raises:
-        BotorchTensorDimensionError: If the shapes do not fit.
-        ValueError: If a number is out of its range, or the samples are too few for the target.
+        ValueError: If the samples are too few for the target.
 
     Example:
         >>> covariance = torch.tensor([[1.0, 0.5], [0.5, 1.0]], dtype=torch.double)
@@ -131,10 +130,6 @@ def cost_bounds(
         eta: The first target.
         r: The factor from one target to the next.
         slack: How far above its target an epoch may end, the paper's delta-bar, > 0.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not fit.
-        ValueError: If a number is out of its range.
 
     Example:
         >>> from botorch_risk.papers import Maximize

@@ -65,7 +65,6 @@ class GreedyCovering:
         return self._values(posterior, self._mask, previous)
 
     def targets(self, posterior: DomainPosterior) -> DomainPosterior.Targets:
-        r"""The points whose variances should fall."""
         if not self.anticipate:
             return targets_of(posterior, self.state, self.weights)
         within = anticipated_set(posterior, self.state)
@@ -102,6 +101,7 @@ class GreedyCovering:
     ) -> Selection:
         choice, value, chosen = (torch.stack(part, dim=-1) for part in zip(*picks, strict=True))
         short = q - choice.shape[-1]
+        # Picks after the last one that any replicate made: `chosen` is padded with False.
         choice, value, chosen = (pad(part, (0, short)) for part in (choice, value, chosen))
         batch, count = posterior.batch_shape, self.terms.num_levels
         X = domain_points(posterior, choice // count)
@@ -174,6 +174,7 @@ class GreedyCovering:
             whole = whole.where(tied, -torch.inf)
             most = whole.amax(dim=-1, keepdim=True)
             tied = whole >= most - _TIE * most.abs()
+        # Booleans have no `argmax`; among equal values it returns the first, the lower index.
         return best, tied.to(torch.uint8).argmax(dim=-1)
 
     @property
@@ -259,10 +260,6 @@ def top_candidates(
         A mask `batch_shape x |D|`; ties go to the lower index, and there are fewer points if the
         mask has fewer.
 
-    Raises:
-        BotorchTensorDimensionError: If `within` is not a mask of the domain.
-        ValueError: If the score is not known, or a number is out of its range.
-
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
@@ -299,5 +296,7 @@ def top_candidates(
             )
         allowed = within
     values = values.masked_fill(~allowed, -torch.inf)
+    # A stable sort, as `topk` promises no order among ties: the lower index goes first.
     order = values.argsort(dim=-1, descending=True, stable=True)[..., :num_candidates]
+    # With fewer allowed points than asked for, the order goes on to others, at -inf.
     return torch.zeros_like(allowed).scatter(-1, order, True) & allowed

@@ -38,9 +38,6 @@ class Goal(ABC):
             upper: Upper bounds, `batch_shape x |D|`.
             monotone: Whether M only shrinks. Otherwise `M_{t-1}` is replaced by all points, and H
                 and L start empty.
-
-        Returns:
-            The next sets.
         """
         if not monotone:  # the same shapes and device, with every point undecided again
             within, high, low = sets
@@ -158,9 +155,6 @@ class LevelSet(LevelSetGoal):
     Attributes:
         threshold: The level h, in units of the outcome.
 
-    Raises:
-        ValueError: If the threshold is not finite.
-
     Example:
         >>> every = torch.ones(3, dtype=torch.bool)
         >>> lower, upper = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, 3.0, 4.0])
@@ -206,9 +200,6 @@ class RelativeLevelSet(LevelSetGoal):
     Attributes:
         fraction: In (0, 1), the paper's omega.
         baseline: The value that counts as zero, in units of the outcome.
-
-    Raises:
-        ValueError: If the fraction is outside (0, 1) or the baseline not finite.
 
     Example:
         >>> RelativeLevelSet(0.8).level(torch.tensor([1.0, 5.0]))

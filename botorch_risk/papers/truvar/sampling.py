@@ -46,15 +46,6 @@ class NoiseLevels:
     Attributes:
         variances: `K` noise variances >= 0, squared units of the outcome.
         costs: `K` costs > 0; `None` if a cost function knows the levels.
-
-    Raises:
-        TypeError: If they are not numbers.
-        ValueError: If there is no level, if a variance is negative, a cost not positive or a number
-            not finite, or if there are not as many costs as variances.
-
-    Example:
-        >>> len(NoiseLevels(variances=(1e-6, 1e-3), costs=(15.0, 2.0)))
-        2
     """
 
     variances: tuple[float, ...]
@@ -106,6 +97,7 @@ class SamplingTerms:
             raise ValueError("Expected either `noise` or `levels`. Got both.")
         if self.noise is not None and not callable(self.noise):
             if not isinstance(self.noise, int | float):
+                # A copy: what the user writes into the tensor later must not change a decision.
                 object.__setattr__(self, "noise", as_floating(self.noise, "noise").clone())
             as_nonnegative("noise", self.noise)
         if self.levels is not None and (self.levels.costs is None) == (self.cost is None):
@@ -120,12 +112,7 @@ class SamplingTerms:
         return 1 if self.levels is None else len(self.levels)
 
     def split(self, X: Tensor, d: int) -> tuple[Tensor, Tensor]:
-        r"""Points `... x m x d` and levels `... x m` of `X`, whose last column may be the level.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` has another number of columns.
-            ValueError: If a level is not one of the levels.
-        """
+        r"""Points `... x m x d` and levels `... x m` of `X`, whose last column may be the level."""
         columns = d + (self.levels is not None)
         if X.shape[-1] != columns:
             raise BotorchTensorDimensionError(
@@ -134,6 +121,7 @@ class SamplingTerms:
             )
         if self.levels is None:
             return X, torch.zeros_like(X[..., 0], dtype=torch.long)
+        # A level is a label: no gradient goes through it.
         level = X[..., -1].detach()
         known = (level.frac() == 0) & (level >= 0) & (level < self.num_levels)
         if not bool(known.all()):
@@ -157,6 +145,7 @@ class SamplingTerms:
             ValueError: If the noise is known on the domain only and the rows are not given.
         """
         if self.levels is not None:
+            # `K` values, the same at every point, broadcast over `... x m`.
             return X.new_tensor(self.levels.variances)
         if self.noise is None:
             return None
@@ -175,6 +164,7 @@ class SamplingTerms:
     def domain_noise(self, posterior: DomainPosterior) -> Tensor:
         r"""Noise variances on the domain, `B x |D| x K`."""
         size = posterior.domain.shape[-2]
+        # Checked here, as picking rows would accept a list that is too long.
         if isinstance(self.noise, Tensor) and self.noise.shape not in ((), (size,)):
             raise BotorchTensorDimensionError(
                 f"Expected `noise` on the domain, {size} values. Got {self.noise.shape=}."
@@ -242,16 +232,13 @@ class SamplingTerms:
         return torch.stack(paid, dim=-1)
 
     def cost_at(self, X: Tensor, previous: Tensor | None) -> Tensor:
-        r"""Costs of sampling `m x d` or `B x m x d` points, `m x K` or `B x m x K`.
-
-        Raises:
-            ValueError: If a cost is not finite or not above 0.
-        """
+        r"""Costs of sampling `m x d` or `B x m x d` points, `m x K` or `B x m x K`."""
         if self.cost is None:
             costs = (1.0,) if self.levels is None else self.levels.costs
             return X.new_tensor(costs).expand(*X.shape[:-1], -1)
         levels = [None] if self.levels is None else range(len(self.levels))
         each = [as_floating(self.cost(X, previous, level), "cost").to(X) for level in levels]
+        # A cost function may return one number for all points.
         cost = torch.stack([value.expand(X.shape[:-1]) for value in each], dim=-1)
         bad = ~(cost.isfinite() & (cost > 0))
         if bool(bad.any()):

@@ -30,9 +30,6 @@ class PracticalWidth:
     Attributes:
         a: 0.5 for optimisation and 1 for level sets in the paper; 2 has the form of Eq. (14).
 
-    Raises:
-        ValueError: If `a` is not positive and finite.
-
     Example:
         >>> first = torch.tensor(1)
         >>> PracticalWidth(0.5).beta(epoch=first, start=first, domain_size=100)
@@ -64,10 +61,6 @@ class GuaranteedWidth:
         delta: Probability, in (0, 1), that any bound fails.
         epoch_costs: `C_(1), C_(2), ...`, each > 0.
         min_cost: The least cost of a sample, > 0.
-
-    Raises:
-        ValueError: If `delta` is outside (0, 1), a cost is not positive and finite, or no epoch has
-            one.
 
     Example:
         >>> first = torch.tensor(1)
@@ -110,13 +103,11 @@ _SMALLEST_ETA = 1e-10
 class TruncatedVarianceState:
     r"""The memory of truncated variance reduction between samples.
 
-    Algorithms 1 and 2 of [Bogunovic2016truvar]_.
-
-    An immutable record of Algorithms 1 and 2: `update` returns the next one. The initial data
-    pass through `update` once before the first selection. A round uses the old `beta` for
-    bounds and sets; the loop over epochs then tests with the new target and the new `beta`,
-    and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that
-    are 0 up to rounding count as 0.
+    An immutable record of Algorithms 1 and 2 of [Bogunovic2016truvar]_: `update` returns the next
+    one. The initial data pass through `update` once before the first selection. A round uses the
+    old `beta` for bounds and sets; the loop over epochs then tests with the new target and the new
+    `beta`, and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that are
+    0 up to rounding count as 0.
 
     `eta` is in units of the prior standard deviation, as the paper's kernel has variance 1.
 
@@ -124,7 +115,8 @@ class TruncatedVarianceState:
         goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         width: Maps the epoch and its first sample to `beta_(i)`.
         r: The factor, in (0, 1), from one target to the next.
-        slack: How far above its target an epoch may end (the paper's delta-bar).
+        slack: How far above its target an epoch may end, as a fraction of the target; the paper's
+            delta-bar.
         monotone: Whether `M_t` only shrinks. Otherwise D replaces `M_{t-1}` in Eqs. (5) and (6),
             as in the paper's Appendix A, and in (7), and the sets are formed from scratch.
         domain_size: The `|D|` of `beta_(i)`.
@@ -140,19 +132,6 @@ class TruncatedVarianceState:
         cost: `batch_shape` costs so far.
         best_excluded: `batch_shape`, whether the point with the highest mean has left `M_t`.
         num_updates: How many rounds.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.papers.truvar import LevelSet
-        >>> from botorch_risk.engine import DomainPosterior
-        >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
-        >>> X = domain[[4, 18, 33]]
-        >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
-        >>> posterior = DomainPosterior(model, domain)
-        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5))
-        >>> state = state.update(posterior)
-        >>> bool((state.unclassified ^ state.high ^ state.low).all())
-        True
     """
 
     goal: Goal
@@ -190,24 +169,18 @@ class TruncatedVarianceState:
     ) -> TruncatedVarianceState:
         r"""The state before any data, in which every point is possible.
 
+        The goal, `r`, `slack` and `monotone` are the attributes of these names.
+
         Args:
             domain: `|D| x d`, or `R x |D| x d`.
-            goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
             a: Factor in `beta_(i) = a log(|D| t_(i)^2)`; by default the paper's 0.5 to maximise and
                 1 for level sets.
             eta: The first target in units of the prior standard deviation; 0 is pure variance
                 reduction.
-            r: The factor from one target to the next.
-            slack: How far above its target an epoch may end, as a fraction of the target.
-            monotone: Whether the sets only shrink.
             width: The theory's confidence width, instead of the width from `a`.
             domain_size: The `|D|` of the width; all points by default (the paper multiplies it
                 by the number of noise levels in Corollary 3.2).
             batch_shape: `(R,)` for replicates.
-
-        Raises:
-            BotorchTensorDimensionError: If `domain` has no point.
-            ValueError: If a number is out of its range.
         """
         domain = as_floating(domain, "domain")
         if domain.dim() < 2 or 0 in domain.shape:
@@ -254,6 +227,7 @@ class TruncatedVarianceState:
         The goal is reached, or the target is below 1e-10 of the prior standard deviation.
         """
         done = self.goal.is_finished(self.sets, self.monotone)
+        # A target of 0 is pure variance reduction: it ends with the goal, not by its size.
         return done | ((self.eta > 0) & (self.eta < _SMALLEST_ETA))
 
     def target_variance(self, posterior: DomainPosterior) -> Tensor:
@@ -285,7 +259,9 @@ class TruncatedVarianceState:
         bounds = self.confidence_bounds(posterior)
         sets = self.goal.classify(self.sets, *bounds, monotone=self.monotone)
         best = posterior.mean.argmax(dim=-1, keepdim=True)
+        # Only the search for a maximum has to keep the best point; a level set may classify it.
         excluded = ~sets[0].gather(-1, best).squeeze(-1) & self.goal.keeps_maximizer
+        # Once for each exclusion; without `monotone` the point may return.
         if self.monotone and bool((excluded & ~self.best_excluded).any()):
             _warn_excluded(excluded & ~self.best_excluded, best.squeeze(-1))
         paid = torch.as_tensor(cost, dtype=torch.float64, device=self.cost.device)
@@ -333,9 +309,11 @@ class TruncatedVarianceState:
         largest = posterior.variance.where(self.unclassified, 0.0).amax(dim=-1).double()
         # A variance that is 0 up to rounding would never reach a target of that size.
         largest = (largest - posterior.resolution.double()).clamp_min(0.0)
+        # t_(i) of the epochs that begin now: the number of the next sample.
         start, state = posterior.num_samples + 1, self
         # Each turn multiplies a target by r < 1, so that it ends at the smallest one at the latest.
         while True:
+            # Line 5, sqrt(beta) sigma <= (1 + slack) eta, squared; eta in prior deviations.
             target = ((1 + state.slack) * state.eta).square() * prior
             ends = (state.beta * largest <= target) & (state.eta > 0) & ~state.finished
             if not bool(ends.any()):
@@ -354,6 +332,7 @@ class TruncatedVarianceState:
 
 def _fingerprint(domain: Tensor) -> str:
     r"""A hash that distinguishes domains, computed once while a tensor is not written to."""
+    # An inference tensor counts no changes, so its hash is computed every time.
     version = None if domain.is_inference() else domain._version
     known = _FINGERPRINTS.get(domain)
     if version is None or known is None or known[0] != version:
@@ -368,7 +347,6 @@ def _hash(domain: Tensor) -> str:
 
 
 def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
-    r"""Warns that the point with the highest posterior mean was ruled out."""
     warnings.warn(
         f"The point with the highest posterior mean, index {best[excluded].tolist()} in "
         f"{int(excluded.sum())} of {excluded.numel()} replicates, was ruled out before and cannot "
@@ -405,9 +383,6 @@ def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
     Args:
         state: After its last update.
         posterior: The posterior of that update.
-
-    Raises:
-        InputDataError: If the posterior has another domain.
     """
     state.check_domain(posterior)
     inside = posterior.variance.where(state.unclassified, 0.0)

@@ -103,6 +103,7 @@ class SampledDomain:
         return self._joined(*found)
 
     def _joined(self, *parts: Tensor) -> Tensor:
+        # The parts come by their numbers of outcomes: back to the order of the replicates.
         order = [row for rows, _ in self.parts for row in rows]
         return torch.cat(parts)[torch.tensor(order).argsort()]
 
@@ -137,12 +138,8 @@ class SampleDomain(Method):
             95 % intervals contained .53 to .94 of f in development (`docs/coverage.md`). Without
             effect if hyperparameters are known, or for an estimator of another kind.
 
-    Raises:
-        ValueError: If `refit_every` is below 1, or there is one sample.
-
     Example:
-        >>> from botorch_risk.papers import Maximize
-        >>> from botorch_risk.papers import TruncateVariance
+        >>> from botorch_risk.papers import Maximize, TruncateVariance
         >>> from botorch_risk.strategies import Strategy
         >>> method = SampleDomain(TruncateVariance(Maximize()), SamplingTerms(noise=1e-4))
         >>> space = FiniteDomain(torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1))
@@ -184,6 +181,7 @@ class SampleDomain(Method):
 
     def group_by(self, history: History) -> Tensor:
         r"""The round in which the model is built, and the number of outcomes before it."""
+        # One model has as many rows in each replicate; what is missing later is skipped.
         built = self._built(history)
         early = history.rounds.to(built.device) < built.unsqueeze(-1)
         return torch.stack([built, (history.has_outcome & early).sum(dim=-1)], dim=-1)
@@ -204,6 +202,7 @@ class SampleDomain(Method):
         points, index, noise = self._samples(view.space, view.history.X[:, belief.num_rows :], Y)
         y = Y.nanmean(dim=-1)
         missing = y.isnan()
+        # Nothing is observed where an outcome is missing: any point and noise fill the place.
         belief.posterior.observe_all(
             points.where(~missing.unsqueeze(-1), view.space.domain[0]),
             y,
@@ -259,6 +258,7 @@ class SampleDomain(Method):
         points, level = self._points(view.space, rows)
         previous = view.state["previous"]
         nowhere = previous.isnan()
+        # A cost function never sees NaN: without a last point, a replicate is at its first new one.
         known = None if nowhere.all() else previous.where(~nowhere, points[:, 0].nan_to_num())
         paid = self.terms.cost_of(points, level, known).sum(dim=-1)
         for x in points.unbind(dim=-2):
@@ -271,7 +271,6 @@ class SampleDomain(Method):
         return {**state, "cost": view.state["cost"] + paid, "previous": previous}
 
     def recommend(self, view: View) -> Tensor:
-        r"""The point with the highest posterior mean of each replicate."""
         posterior = view.belief.posterior
         if not self.anywhere:
             return view.space.domain[posterior.mean.argmax(dim=-1)]
@@ -280,11 +279,7 @@ class SampleDomain(Method):
         return best.squeeze(-2)
 
     def classify(self, view: View) -> Classification:
-        r"""The sets of the sampler, and the posterior probabilities.
-
-        Raises:
-            UnsupportedError: If the sampler does not look for a level set.
-        """
+        r"""The sets of the sampler, and the posterior probabilities."""
         if (sought := self.sampler.level_set(view)) is None:
             return super().classify(view)
         found = classes_of(*sought, view.belief.posterior)
@@ -332,10 +327,12 @@ class SampleDomain(Method):
         r"""The round in which each replicate's model is built, `R`."""
         last = 1
         if self.refit_every is not None:
+            # The model is built in rounds 1, 1 + refit_every, 1 + 2 refit_every, ...
             last += (max(1, history.round) - 1) // self.refit_every * self.refit_every
         first = history.has_outcome.to(torch.uint8).argmax(dim=-1)  # the first row with an outcome
         if not history.num_rows:
             return first
+        # Not before the round that follows a replicate's first outcome.
         return (history.rounds.to(first.device)[first] + 1).clamp_min(last)
 
     def _build(self, view: View, built: int) -> DomainBelief:
@@ -353,6 +350,7 @@ class SampleDomain(Method):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         r"""Points, their index in the domain (-1 if off it), known noise of the mean, `R x n`."""
         points, level = self._points(space, rows)
+        # In all digits: a point that was rounded is off the domain, and observed where it is.
         same = (points.unsqueeze(-2) == space.domain).all(dim=-1)  # R x n x |D|
         index = same.to(torch.uint8).argmax(dim=-1).where(same.any(dim=-1), -1)
         off = (index < 0) & points.isfinite().all(dim=-1)  # whose noise is in no table
@@ -361,12 +359,14 @@ class SampleDomain(Method):
         if noise is not None:
             noise = noise.expand(*index.shape, self.terms.num_levels)
             noise = noise.gather(-1, level.unsqueeze(-1)).squeeze(-1)
+            # The mean of k readings has the variance noise / k.
             noise = noise / Y.isfinite().sum(dim=-1).clamp_min(1)
         return points, index, noise
 
     def _points(self, space: FiniteDomain, rows: Tensor) -> tuple[Tensor, Tensor]:
         r"""Points `R x n x d`, NaN if missing, and their levels `R x n`."""
         missing = rows.isnan().any(dim=-1, keepdim=True)
+        # `split` would refuse NaN as a level.
         points, level = self.terms.split(rows.where(~missing, 0.0), space.domain.shape[-1])
         return points.where(~missing, torch.nan), level
 
@@ -407,7 +407,6 @@ class TruncateVariance(Sampler):
 
     Raises:
         UnsupportedError: When asked, if there are noise levels and samples are taken anywhere.
-        ValueError: If `prefilter` is below 1; when a strategy is built, if a weight is not > 0.
     """
 
     goal: Goal
@@ -469,6 +468,7 @@ class TruncateVariance(Sampler):
         ):
             if pick:
                 pending = torch.cat([view.history.running, *picks], dim=-2)
+                # A replicate that has ended is not asked again, so any point may fill its place.
                 acquisition.set_X_pending(pending.where(pending.isfinite(), view.space.domain[0]))
             on_domain = acquisition.evaluate_domain()
             X, value = maximize_between(acquisition, on_domain, view.space, seeds)
@@ -478,6 +478,7 @@ class TruncateVariance(Sampler):
 
     def learn(self, view: View, paid: Tensor) -> State:
         r"""The sets and the epoch after a round."""
+        # The number of updates so far: 0 for the initial design, whose outcomes may warn.
         state = self.restored(view.space.domain, view.state, view.round - 1)
         state = state.update(view.belief.posterior, paid)
         return {**view.state, **_tensors(state)}
@@ -505,6 +506,7 @@ _PREFIX = "truncated_variance."
 
 
 def _tensors(state: TruncatedVarianceState) -> dict[str, Tensor]:
+    # The other fields follow from the arguments of the method, and from the round.
     values = {each.name: getattr(state, each.name) for each in fields(state)}
     return {_PREFIX + name: value for name, value in values.items() if isinstance(value, Tensor)}
 
@@ -576,24 +578,19 @@ def truvar(
         estimator: Fits the model; with `None` its hyperparameters are taken as known.
         refit_every: The number of rounds between rebuilds of the model; `None` for never, which
             suits a known model.
-        dense: Whether the posterior holds the covariance of the domain, `8 |D|^2` bytes a
-            replicate. From 1 GiB on, 11,600 points, a warning tells what it needs, from 4 GiB on
-            an error; `False` makes its rows on demand.
+        dense: Whether the posterior holds the covariance of the domain, `8 |D|^2` bytes per
+            replicate. From 1 GiB on, 11,600 points, a warning says how much it needs, from 4 GiB on
+            an error; `False` computes its rows on demand.
         num_initial: The number of random points at the start; a model that is fitted needs several.
         batch_size: The maximum number of points in a later round.
         anywhere: Whether samples and recommendations may lie between the points of the domain, in
             the box round it. The sets stay on the domain, which should then be a grid or similarly
             dense points.
-        num_samples: Samples of the hyperparameters for predictions and for the probabilities of
-            classes, as in `SampleDomain`.
+        num_samples: As in `SampleDomain`.
         options: Further arguments of `TruncateVariance`.
 
     Raises:
-        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
-        InputDataError: If it is not finite.
         UnsupportedError: If there are noise levels and samples are taken anywhere.
-        ValueError: If both a noise and levels are given, levels have no costs, or a number is out
-            of its range.
 
     Example:
         >>> import torch
@@ -620,12 +617,11 @@ def classes_of(goal: LevelSetGoal, sets: Sets, posterior: DomainPosterior) -> Cl
     r"""The classes of the points of a domain, with the posterior's probabilities.
 
     Args:
-        goal: Defines the level.
         sets: The unclassified, high and low points, `R x |D|`.
-        posterior: The posterior over the domain, of `R` replicates.
     """
     _, high, low = sets
     excess = posterior.mean - goal.level(posterior.mean)
+    # Without variance the sign decides, and f at the level is high: `f >= h`.
     is_known = posterior.variance <= posterior.resolution.unsqueeze(-1)
     deviation = posterior.variance.where(~is_known, 1.0).sqrt()
     certain = (excess >= 0).to(excess)
