@@ -28,7 +28,6 @@ REFUSALS = (ValueError, TypeError, BotorchError)  # what a user can act on
 WITHOUT_LIMITS = {
     "papers.TruncatedVarianceState": "a state, whose classmethod checks",
     "ax.BestArm": "a result",
-    "bandits.draw_arms.seeds": "its example is of two replicates",
     "engine.optimize_acqf_replicates.seeds": "its example is of two replicates",
     "engine.minimize_rows": "the innermost loop, whose callers check",
     "strategies.History": "a state, whose strategy checks",

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from botorch_risk.acquisition import (
     MeanVarianceObjective,
-    NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
+from botorch_risk.acquisition.mean_variance import NoisePosteriorStandardDeviation
 from botorch_risk.engine import Belief, DomainPosterior, fit_exact_gp, optimize_acqf_replicates
 from botorch_risk.environments import DiscreteEnvironment, KernelDensityEnvironment
 from botorch_risk.fit import PseudoDataMarginalLogLikelihood

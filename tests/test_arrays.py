@@ -24,7 +24,7 @@ from botorch_risk.acquisition import (
     decisions_to_compare,
 )
 from botorch_risk.arguments import as_floating, as_tensor, check_finite, check_positive
-from botorch_risk.constraints import NoiseDeviationBound
+from botorch_risk.constraints.noise_quantile import NoiseDeviationBound
 from botorch_risk.engine import fit_exact_gp
 from botorch_risk.environments import (
     DiscreteEnvironment,
@@ -36,8 +36,9 @@ from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.papers import NoiseLevels
 from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
-from botorch_risk.risk import ConditionalValueAtRisk, Expectation, PickingRiskMeasure
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.risk.ball import Ball
+from botorch_risk.risk.measures import PickingRiskMeasure
 from botorch_risk.risk.mmd import UncertifiedWorstCaseError
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Strategy, risk_search
@@ -59,7 +60,6 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
 }
 MADE_BY_OTHERS = {
     "papers.TruncatedVarianceState": "a state, whose classmethod takes the domain",
-    "ax.ContextualRiskModel": "Ax builds it",
     "strategies.History": "a state, which a strategy makes",
 }
 SLOW = ("papers.maximize_value_at_risk",)

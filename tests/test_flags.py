@@ -17,10 +17,7 @@ from tests.limits import WITHOUT_LIMITS
 from tests.public_objects import Public, hints_of, public_objects
 
 # What others check, or what is a result or a state that nobody builds.
-EXEMPT = {
-    "ax.ContextualRiskModel.seed": "Ax builds it, with a seed for each replicate",
-    "validate_args": "PyTorch's, of any distribution",
-}
+EXEMPT = {"validate_args": "PyTorch's, of any distribution"}
 
 
 def wrong_values(hint: Any) -> list[Any]:

@@ -14,10 +14,7 @@ from tests.defaults import modules
 from tests.public_objects import hints_of, is_record, public_objects
 
 # A record holds what it is given; these share on purpose.
-SHARING = {
-    "ax.ObservedDataset": "its data, as BoTorch's datasets do",
-    "models.MeanVarianceGP": "its training inputs, as BoTorch's models do",
-}
+SHARING = {"models.MeanVarianceGP": "its training inputs, as BoTorch's models do"}
 
 CLASSES = {
     name: value

@@ -6,15 +6,13 @@ Importing this package registers an input constructor for each, for BoTorch's
 
 from .joint_risk_ucb import JointRiskUpperConfidenceBound
 from .knowledge_gradient import LogRiskKnowledgeGradient, decisions_to_compare
-from .lacing import certified_regret, covering_mask, lacing_mask, select_lacing_value
+from .lacing import certified_regret, lacing_mask, select_lacing_value
 from .mean_variance import (
     MeanVarianceObjective,
-    NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
-from .outcome_constraint import OutcomeConstraint
 from .pointwise import PointwiseAcquisitionFunction
 from .risk_bound import gp_ucb, risk_bound
 from .risk_samples import risk_samples
@@ -26,15 +24,12 @@ __all__ = [
     "JointRiskUpperConfidenceBound",
     "LogRiskKnowledgeGradient",
     "MeanVarianceObjective",
-    "NoisePosteriorStandardDeviation",
-    "OutcomeConstraint",
     "PointwiseAcquisitionFunction",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
     "bayesian_beta",
     "certified_regret",
-    "covering_mask",
     "decisions_to_compare",
     "gp_ucb",
     "lacing_mask",

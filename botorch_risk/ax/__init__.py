@@ -10,38 +10,27 @@ from botorch_risk.extras import require_extra
 
 require_extra("ax", "botorch_risk[ax]")
 
-from .acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition, RiskAcquisition
 from .analyses import ContextDistributionPlot, NoiseSlicePlot, RiskFrontierPlot
 from .best_arm import BestArm, best_arm
-from .contextual import ContextualRiskModel, ObservedDataset
 from .generation_strategies import (
     risk_averse,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
 )
-from .generator import RiskGenerator, RiskGenerators
-from .observed import ObservedAdapter, readings
-from .random_exploration import Exp3Criterion, with_random_exploration
+from .generator import RiskGenerators
+from .observed import readings
+from .random_exploration import with_random_exploration
 from .storage import register
 
 __all__ = [
     "BestArm",
-    "ChosenContextAcquisition",
     "ContextDistributionPlot",
-    "ContextualRiskModel",
-    "Exp3Criterion",
     "NoiseSlicePlot",
-    "ObservedAdapter",
-    "ObservedDataset",
-    "PerturbedInputsAcquisition",
-    "RiskAcquisition",
     "RiskFrontierPlot",
-    "RiskGenerator",
     "RiskGenerators",
     "best_arm",
     "readings",
-    "register",
     "risk_averse",
     "under_perturbed_inputs",
     "under_uncertain_context",

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_integers, check_positive
 from botorch_risk.ax.trials import STORED_DECIMALS, settled_data, single_objective
-from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
+from botorch_risk.bandits import Exp3, RewardScale, exploration_rate, scale_reward
+from botorch_risk.bandits.exp3 import draw_arms
 from botorch_risk.seeding import derive_seed
 
 RANDOM, INNER = 0, 1  # the arms of the bandit

@@ -1,6 +1,6 @@
 r"""Distributions of the environmental variable W, known or learnt from observed values."""
 
-from .continuous import BoundedMarginals, ContinuousEnvironment, Mixture
+from .continuous import ContinuousEnvironment, Mixture
 from .density import KernelDensity
 from .discrete import DiscreteEnvironment, EmpiricalGrid, StandardDeviationBox, regular_grid
 from .environment import Environment, IndependentEnvironment
@@ -11,7 +11,6 @@ from .perturbation import InputPerturbation, PerturbedEnvironment
 from .radius import bootstrap_radius, cross_validated_radius
 
 __all__ = [
-    "BoundedMarginals",
     "ContinuousEnvironment",
     "DiscreteEnvironment",
     "EmpiricalGrid",

@@ -7,7 +7,7 @@ behind one interface. The ordinary fit, `fit_exact_gp`, is the engine's.
 from .estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from .gamma_priors import set_gamma_priors
 from .pseudo_data import Estimates, PseudoDataMarginalLogLikelihood, compare_losses, fit_pseudo_data
-from .pseudo_points import PseudoPoints, pseudo_points
+from .pseudo_points import pseudo_points
 
 __all__ = [
     "Estimates",
@@ -16,7 +16,6 @@ __all__ = [
     "MaximumAPosteriori",
     "PseudoData",
     "PseudoDataMarginalLogLikelihood",
-    "PseudoPoints",
     "compare_losses",
     "fit_pseudo_data",
     "pseudo_points",

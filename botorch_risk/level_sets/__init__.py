@@ -1,15 +1,8 @@
 r"""Find the decisions with a risk above a level: samples of the risk, and the next reading."""
 
 from .expected_classification import ExpectedClassification
-from .level_set_search import ClassifyRisk, ReadingOfClasses, level_set_search
+from .level_set_search import level_set_search
 from .outcome_straddle import Straddle
 from .straddle import RiskStraddle
 
-__all__ = [
-    "ClassifyRisk",
-    "ExpectedClassification",
-    "ReadingOfClasses",
-    "RiskStraddle",
-    "Straddle",
-    "level_set_search",
-]
+__all__ = ["ExpectedClassification", "RiskStraddle", "Straddle", "level_set_search"]

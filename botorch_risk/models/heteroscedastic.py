@@ -543,7 +543,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 `Y` holds means and `Yvar` their squared standard errors, `n x 1` each. With `Yvar`
                 alone, `Y` holds readings and `Yvar` the noise variance of each.
             counts: `n x 1` numbers of repeats behind each mean; by default the dataset's own, if
-                it is a `botorch_risk.ax.ObservedDataset`.
+                it is a `botorch_risk.ax.contextual.ObservedDataset`.
         """
         return data.inputs_of_dataset(training_data, counts)
 

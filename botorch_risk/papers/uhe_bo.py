@@ -51,7 +51,8 @@ from botorch_risk.arguments import (
     check_positive,
     check_probability,
 )
-from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
+from botorch_risk.bandits import Exp3, RewardScale, exploration_rate, scale_reward
+from botorch_risk.bandits.exp3 import draw_arms
 from botorch_risk.fit.estimators import Estimator, PseudoData
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.history import History

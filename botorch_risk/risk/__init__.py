@@ -1,17 +1,11 @@
 r"""Measures of risk over a distribution of the environment: pure tensor functionals."""
 
 from .ball import Ball
-from .divergences import (
-    ChiSquareBall,
-    KullbackLeiblerBall,
-    chi_square_worst_distribution,
-    kullback_leibler_worst_distribution,
-)
+from .divergences import ChiSquareBall, KullbackLeiblerBall
 from .measures import (
     ConditionalValueAtRisk,
     Expectation,
     MeanVariance,
-    PickingRiskMeasure,
     RiskMeasure,
     ShareAbove,
     ValueAtRisk,
@@ -28,7 +22,7 @@ from .total_variation import (
     total_variation_worst_case,
     total_variation_worst_distribution,
 )
-from .wasserstein import WassersteinBall, WassersteinRegularization, wasserstein_worst_distribution
+from .wasserstein import WassersteinBall, WassersteinRegularization
 
 __all__ = [
     "Ball",
@@ -39,7 +33,6 @@ __all__ = [
     "MaximumMeanDiscrepancyBall",
     "MeanVariance",
     "MinimaxApproximation",
-    "PickingRiskMeasure",
     "RiskMeasure",
     "ShareAbove",
     "TotalVariationBall",
@@ -48,10 +41,7 @@ __all__ = [
     "WassersteinBall",
     "WassersteinRegularization",
     "WorstCase",
-    "chi_square_worst_distribution",
-    "kullback_leibler_worst_distribution",
     "maximum_mean_discrepancy_worst_distribution",
     "total_variation_worst_case",
     "total_variation_worst_distribution",
-    "wasserstein_worst_distribution",
 ]

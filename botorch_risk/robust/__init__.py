@@ -1,15 +1,13 @@
 r"""Risk in BoTorch's Monte-Carlo acquisition functions: models and objectives of joint samples."""
 
 from .monte_carlo import MonteCarloDecision
-from .pareto_search import HypervolumeImprovement, ObjectiveRisksRecipe, ParetoSearch, pareto_search
+from .pareto_search import HypervolumeImprovement, pareto_search
 from .risk_objective import RiskObjective
 from .robust import Robust, robust
 
 __all__ = [
     "HypervolumeImprovement",
     "MonteCarloDecision",
-    "ObjectiveRisksRecipe",
-    "ParetoSearch",
     "RiskObjective",
     "Robust",
     "pareto_search",

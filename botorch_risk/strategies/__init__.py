@@ -11,7 +11,6 @@ from .decision_then_value import (
     LacingValue,
     largest_bound,
     largest_reduction,
-    least_certain,
     random_decision,
 )
 from .environment_risk import EnvironmentRisk
@@ -51,7 +50,6 @@ __all__ = [
     "initial_design",
     "largest_bound",
     "largest_reduction",
-    "least_certain",
     "random_decision",
     "random_search",
     "risk_search",

@@ -6,9 +6,8 @@ outcomes; `table_search` keeps them on the CPU.
 """
 
 from .factors import Factors
-from .kernel import TableReadings, fit_table
-from .posterior import TablePosterior
-from .rules import TABLE_RULES, TableBelief, TableRule, choose_plate, rule_for
+from .kernel import fit_table
+from .rules import TABLE_RULES, TableRule, choose_plate
 from .table_search import Pair, RankedCondition, TableSearch, table_search
 
 __all__ = [
@@ -16,13 +15,9 @@ __all__ = [
     "Factors",
     "Pair",
     "RankedCondition",
-    "TableBelief",
-    "TablePosterior",
-    "TableReadings",
     "TableRule",
     "TableSearch",
     "choose_plate",
     "fit_table",
-    "rule_for",
     "table_search",
 ]

@@ -9,7 +9,8 @@ from botorch.test_functions.synthetic import Branin, Hartmann
 from torch import Tensor
 from torch.distributions import Normal
 
-from botorch_risk.environments import BoundedMarginals, ContinuousEnvironment, DiscreteEnvironment
+from botorch_risk.environments import ContinuousEnvironment, DiscreteEnvironment
+from botorch_risk.environments.continuous import BoundedMarginals
 from botorch_risk.environments.uniforms import tensor_grid
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.test_functions.environmental import (

@@ -16,18 +16,14 @@ from torch.nn import Module
 from botorch_risk.acquisition import (
     JointRiskUpperConfidenceBound,
     LogRiskKnowledgeGradient,
-    NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.constraints import (
-    ConstrainedUpperConfidenceBound,
-    NoiseDeviationBound,
-    NoiseQuantileBound,
-    RiskConstraint,
-)
+from botorch_risk.acquisition.mean_variance import NoisePosteriorStandardDeviation
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+from botorch_risk.constraints.noise_quantile import NoiseDeviationBound, NoiseQuantileBound
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from botorch_risk.level_sets import Straddle

@@ -15,19 +15,15 @@ from torch.special import ndtr
 from botorch_risk.acquisition import (
     JointRiskUpperConfidenceBound,
     LogRiskKnowledgeGradient,
-    NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.expected_gain import log_expected_gain
-from botorch_risk.constraints import (
-    ConstrainedUpperConfidenceBound,
-    NoiseDeviationBound,
-    NoiseQuantileBound,
-    RiskConstraint,
-)
+from botorch_risk.acquisition.mean_variance import NoisePosteriorStandardDeviation
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+from botorch_risk.constraints.noise_quantile import NoiseDeviationBound, NoiseQuantileBound
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.gradients import differentiated

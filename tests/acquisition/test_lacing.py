@@ -14,11 +14,10 @@ from torch.distributions import Normal
 from botorch_risk.acquisition import (
     RiskUpperConfidenceBound,
     bayesian_beta,
-    covering_mask,
     lacing_mask,
     select_lacing_value,
 )
-from botorch_risk.acquisition.lacing import _best_at_random
+from botorch_risk.acquisition.lacing import _best_at_random, covering_mask
 from botorch_risk.environments import (
     ContinuousEnvironment,
     DiscreteEnvironment,

@@ -13,11 +13,11 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 
 from botorch_risk.acquisition import (
-    NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
+from botorch_risk.acquisition.mean_variance import NoisePosteriorStandardDeviation
 from botorch_risk.models import MeanVarianceGP
 from tests.contracts import RepeatedData, correlation_of, mean_variance_gp, repeated_data
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
 
-from botorch_risk.acquisition import NoisePosteriorStandardDeviation
+from botorch_risk.acquisition.mean_variance import NoisePosteriorStandardDeviation
 from botorch_risk.models import MeanVarianceGP
 from tests.contracts import RepeatedData, mean_variance_gp, of_decision, repeated_data
 

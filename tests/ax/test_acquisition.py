@@ -12,14 +12,9 @@ from botorch.models import ModelList, SingleTaskGP
 from botorch.utils.datasets import SupervisedDataset
 
 from botorch_risk.acquisition import qRiskAverseUpperConfidenceBound
-from botorch_risk.ax import (
-    ContextualRiskModel,
-    ObservedDataset,
-    under_perturbed_inputs,
-    under_uncertain_context,
-    value_at_risk,
-)
+from botorch_risk.ax import under_perturbed_inputs, under_uncertain_context, value_at_risk
 from botorch_risk.ax.acquisition import _contextual
+from botorch_risk.ax.contextual import ContextualRiskModel, ObservedDataset
 from botorch_risk.ax.generator import RiskGenerator
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.level_sets.with_ax import level_set

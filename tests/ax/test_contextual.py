@@ -15,7 +15,8 @@ from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.ax import ContextualRiskModel, ObservedDataset, best_arm, under_uncertain_context
+from botorch_risk.ax import best_arm, under_uncertain_context
+from botorch_risk.ax.contextual import ContextualRiskModel, ObservedDataset
 from botorch_risk.ax.fitted import model_of
 from botorch_risk.ax.observed import with_contexts
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound

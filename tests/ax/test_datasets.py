@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.ax import ObservedDataset
+from botorch_risk.ax.contextual import ObservedDataset
 
 NAMES: dict[str, Any] = {"feature_names": ["a", "b"], "outcome_names": ["y"]}
 X, Y = torch.eye(2, dtype=torch.double), torch.ones(2, 1, dtype=torch.double)

@@ -9,8 +9,7 @@ import pytest
 import torch
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from botorch_risk.ax import Exp3Criterion
-from botorch_risk.ax.random_exploration import _Evaluation
+from botorch_risk.ax.random_exploration import Exp3Criterion, _Evaluation
 from botorch_risk.bandits import RewardScale
 from botorch_risk.papers import RandomOrAcquire
 from botorch_risk.strategies import Box, RandomPoints, Strategy

@@ -11,7 +11,8 @@ from botorch.models import SingleTaskGP
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_risk.ax import ObservedDataset, readings
+from botorch_risk.ax import readings
+from botorch_risk.ax.contextual import ObservedDataset
 from botorch_risk.ax.generator import RiskGenerator
 from botorch_risk.ax.observed import ObservedAdapter, with_counts
 from botorch_risk.level_sets.with_ax import level_set

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.ax import (
-    ContextualRiskModel,
     best_arm,
     readings,
     risk_averse,
@@ -23,6 +22,7 @@ from botorch_risk.ax import (
     under_uncertain_context,
     value_at_risk,
 )
+from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.trials import STORED_DECIMALS
 from botorch_risk.engine import fit_exact_gp
 from botorch_risk.environments import (

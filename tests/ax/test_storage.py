@@ -17,13 +17,13 @@ from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_a
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, qRiskAverseUpperConfidenceBound
 from botorch_risk.ax import (
-    register,
     risk_averse,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
     with_random_exploration,
 )
+from botorch_risk.ax.storage import register
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.level_sets import Straddle
 from botorch_risk.level_sets.with_ax import level_set, risk_level_set

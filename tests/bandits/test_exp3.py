@@ -9,7 +9,8 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
-from botorch_risk.bandits import Exp3, draw_arms, exploration_rate, scale_reward
+from botorch_risk.bandits import Exp3, exploration_rate, scale_reward
+from botorch_risk.bandits.exp3 import draw_arms
 
 
 def probabilities(weights: dict[int, float], gamma: float) -> list[float]:

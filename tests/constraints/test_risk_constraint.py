@@ -9,13 +9,12 @@ from botorch.exceptions.errors import UnsupportedError
 from scipy.stats import norm
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.constraints import (
+from botorch_risk.constraints import NoisyChanceConstraint, RiskConstraint
+from botorch_risk.constraints.noise_quantile import (
     NoiseQuantileBound,
     NoiseQuantileModel,
-    NoisyChanceConstraint,
-    RiskConstraint,
+    normal_quantile,
 )
-from botorch_risk.constraints.noise_quantile import normal_quantile
 from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
 from botorch_risk.risk import (
     ConditionalValueAtRisk,

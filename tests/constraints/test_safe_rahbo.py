@@ -8,7 +8,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, SafeStart, safe_rahbo
+from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, safe_rahbo
+from botorch_risk.constraints.safe_rahbo import SafeStart
 from botorch_risk.papers import rahbo
 from botorch_risk.strategies import Strategy
 from botorch_risk.strategies.space import decision_box

@@ -10,7 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import kstest, norm, truncnorm
 from torch.distributions import Beta, Cauchy, Gamma, Independent, Normal, Uniform
 
-from botorch_risk.environments import BoundedMarginals, ContinuousEnvironment, Mixture
+from botorch_risk.environments import ContinuousEnvironment, Mixture
+from botorch_risk.environments.continuous import BoundedMarginals
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 QUARTERS = torch.tensor([[0.25], [0.75]], dtype=torch.double)

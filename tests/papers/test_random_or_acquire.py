@@ -29,9 +29,9 @@ from botorch_risk.strategies import (
     RandomPoints,
     Strategy,
     initial_design,
-    least_certain,
     random_decision,
 )
+from botorch_risk.strategies.decision_then_value import least_certain
 from botorch_risk.strategies.space import uniform_points
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [2.0, 1.0]], dtype=torch.double)

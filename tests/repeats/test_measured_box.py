@@ -4,7 +4,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
-from botorch_risk.repeats import MeasuredBox
+from botorch_risk.repeats.adaptive_repeats import MeasuredBox
 from botorch_risk.strategies import Box
 
 BOX = Box(torch.tensor([[0.0, 1.0], [2.0, 5.0]]).double(), integers=[1])

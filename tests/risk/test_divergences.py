@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.risk import (
-    ChiSquareBall,
-    KullbackLeiblerBall,
+from botorch_risk.risk import ChiSquareBall, KullbackLeiblerBall
+from botorch_risk.risk.divergences import (
     chi_square_worst_distribution,
     kullback_leibler_worst_distribution,
 )

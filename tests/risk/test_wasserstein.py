@@ -8,12 +8,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.risk import (
-    WassersteinBall,
-    WassersteinRegularization,
-    wasserstein_worst_distribution,
-)
-from botorch_risk.risk.wasserstein import euclidean
+from botorch_risk.risk import WassersteinBall, WassersteinRegularization
+from botorch_risk.risk.wasserstein import euclidean, wasserstein_worst_distribution
 from tests.risk import ball_oracles
 from tests.second_device import SIM, counted, only_without_gpu
 

@@ -18,12 +18,8 @@ from botorch.models.transforms.input import InputPerturbation as BotorchPerturba
 from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor
 
-from botorch_risk.constraints import (
-    NoiseConstraint,
-    NoiseQuantileModel,
-    NoisyChanceConstraint,
-    RiskConstraint,
-)
+from botorch_risk.constraints import NoiseConstraint, NoisyChanceConstraint, RiskConstraint
+from botorch_risk.constraints.noise_quantile import NoiseQuantileModel
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, PerturbedEnvironment
 from botorch_risk.models import RobustModel
 from botorch_risk.models.outcomes import spread_of

@@ -22,6 +22,7 @@ from botorch_risk.repeats import FixedRepeats
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.robust import HypervolumeImprovement
 from botorch_risk.strategies import Acquire, Box, DecisionThenValue, Strategy
+from botorch_risk.strategies.decision_then_value import least_certain
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
     HeteroscedasticSine,
@@ -394,7 +395,7 @@ STRATEGIES = [
         strategies.risk_search,
         label="-chosen",
         w_is_chosen=True,
-        choose=DecisionThenValue(strategies.largest_bound, strategies.least_certain),
+        choose=DecisionThenValue(strategies.largest_bound, least_certain),
         constraints=_USED,
     ),
     of_risks(strategies.risk_search, label="-joint", w_is_chosen=True, risk_measure=Expectation()),

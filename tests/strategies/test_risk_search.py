@@ -30,9 +30,9 @@ from botorch_risk.strategies import (
     Strategy,
     largest_bound,
     largest_reduction,
-    least_certain,
     risk_search,
 )
+from botorch_risk.strategies.decision_then_value import least_certain
 from botorch_risk.strategies.history import ReplicateWithoutOutcomesWarning
 from botorch_risk.tables import table_search
 from botorch_risk.test_functions import ValueAtRiskBranin

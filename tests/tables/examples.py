@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_risk.tables import Factors, TableReadings
-from botorch_risk.tables.kernel import TableHyperparameters
+from botorch_risk.tables import Factors
+from botorch_risk.tables.kernel import TableHyperparameters, TableReadings
 
 CONDITIONS = Factors.of([(f"base {i % 3}", f"salt {i // 3}") for i in range(5)])
 CONTEXTS = Factors.of(torch.tensor([[0.0, 1.0], [0.5, 3.0], [2.0, 2.0], [1.0, 7.0]]))

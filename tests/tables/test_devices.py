@@ -7,16 +7,11 @@ import torch
 from torch import Tensor
 
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure, ShareAbove
-from botorch_risk.tables import (
-    TABLE_RULES,
-    TableBelief,
-    TablePosterior,
-    TableReadings,
-    choose_plate,
-    fit_table,
-)
-from botorch_risk.tables.kernel import TableHyperparameters
+from botorch_risk.tables import TABLE_RULES, choose_plate, fit_table
+from botorch_risk.tables.kernel import TableHyperparameters, TableReadings
+from botorch_risk.tables.posterior import TablePosterior
 from botorch_risk.tables.report import report_risks
+from botorch_risk.tables.rules import TableBelief
 from tests.devices import home
 from tests.second_device import SIM, counted, only_without_gpu
 from tests.tables import examples

@@ -10,8 +10,14 @@ from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import RBFKernel
 from scipy.stats import multivariate_normal, norm
 
-from botorch_risk.tables import TablePosterior, TableReadings, fit_table
-from botorch_risk.tables.kernel import TableHyperparameters, TableLoss, whole_correlation
+from botorch_risk.tables import fit_table
+from botorch_risk.tables.kernel import (
+    TableHyperparameters,
+    TableLoss,
+    TableReadings,
+    whole_correlation,
+)
+from botorch_risk.tables.posterior import TablePosterior
 from tests.tables import examples
 from tests.tables.examples import CONDITIONS, CONTEXTS
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_risk.tables import TablePosterior, TableReadings
-from botorch_risk.tables.kernel import TableHyperparameters
-from botorch_risk.tables.posterior import joint_samples
+from botorch_risk.tables.kernel import TableHyperparameters, TableReadings
+from botorch_risk.tables.posterior import TablePosterior, joint_samples
 from tests.tables import examples
 from tests.tables.examples import CONDITIONS, CONTEXTS, N_W
 

@@ -20,19 +20,11 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.tables import (
-    TABLE_RULES,
-    Factors,
-    TableBelief,
-    TablePosterior,
-    TableReadings,
-    choose_plate,
-    fit_table,
-    rule_for,
-)
+from botorch_risk.tables import TABLE_RULES, Factors, choose_plate, fit_table
 from botorch_risk.tables import rules as rules_module
-from botorch_risk.tables.kernel import TableHyperparameters
-from botorch_risk.tables.rules import _largest
+from botorch_risk.tables.kernel import TableHyperparameters, TableReadings
+from botorch_risk.tables.posterior import TablePosterior
+from botorch_risk.tables.rules import TableBelief, _largest, rule_for
 from tests.tables import examples
 from tests.tables.examples import CONDITIONS, CONTEXTS, N_W
 
