@@ -74,7 +74,7 @@ def fit_exact_gp(
             `MeanVarianceGP`, which has starts of its own.
         num_restarts: Further starts for each replicate, drawn from the priors (or around the first
             start if a prior cannot be sampled); the best result counts.
-        seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.
+        seeds: One for each replicate, the batch flattened; needed by `num_restarts` only.
         observed: An optional boolean mask, `batch_shape x n`, for replicates of different sizes.
             The fit equals one without the masked rows.
         previous: The `optimum` of the fit to almost the same data, as in the last round of a loop.
@@ -89,18 +89,13 @@ def fit_exact_gp(
             two more evaluations than at 1e-5. Rounding keeps it above about 1e-4 in float32.
 
     Raises:
-        BotorchTensorDimensionError: If `observed` does not have the shape of the targets, or
-            `previous` does not match the replicates or the hyperparameters.
         UnsupportedError: In `torch.inference_mode`, for a model that is not an exact Gaussian
             process, or if restarts or a mask are given for one that the closed form does not
             support.
-        ValueError: If the number of seeds does not match the replicates, or another number is out
-            of its range.
 
     Example:
-        >>> import torch
         >>> from botorch.models import SingleTaskGP
-        >>> X = torch.linspace(0, 1, 8, dtype=torch.float64).unsqueeze(-1).expand(3, 8, 1)
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1).expand(3, 8, 1)
         >>> Y = torch.stack([(k * X[0]).sin() for k in (3, 6, 9)])
         >>> result = fit_exact_gp(SingleTaskGP(X, Y))
         >>> [status.value for status in result.status], result.method
@@ -152,10 +147,10 @@ def fit_to_data(
 ) -> FitResult:
     r"""Fit the hyperparameters of a model to other data than its own, in place.
 
-    It predicts from its own data. The arguments of `fit_exact_gp` have the same meaning.
+    It predicts from its own data.
 
     Args:
-        model: The model, left in evaluation mode.
+        model: As in `fit_exact_gp`, like the errors.
         X: Inputs before the model's input transform, `batch_shape x M x d`.
         targets: Outcomes in the model's units, `batch_shape x M`.
         noise: Their noise variances, `batch_shape x M`, if the model's noise is fixed.
@@ -165,11 +160,6 @@ def fit_to_data(
             no second start.
         hope: As in `minimize_rows`, for other starts next to a warm one.
         **options: Further arguments of `fit_exact_gp`.
-
-    Raises:
-        InputDataError: If the model's noise is fixed, and `noise` is missing.
-        UnsupportedError: In `torch.inference_mode`; if restarts or a mask are given for a model
-            that the closed form does not support; or if the model is not an exact GP.
     """
     require_gradients("fit_to_data")
     if noise is None and isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
@@ -198,21 +188,16 @@ def _fit_loss(
 ) -> FitResult:
     r"""Fit a model to a marginal likelihood in closed form, or by BoTorch if there is none.
 
-    Args:
-        model: The model, left in evaluation mode.
-        make_mll: Builds the loss, for BoTorch.
-        read_data: Maps the parts of the model to parts with the data of the loss, and to the mask
-            of these data, `R x n`, or None.
-        observed: The mask that the user gave, which BoTorch does not accept.
-        rougher: The factors that make a second start from the first; None for no second start.
-        num_restarts: As in `fit_exact_gp`, like the other arguments.
-        hope: As in `minimize_rows`, for other starts next to a warm one.
+    `read_data` maps the parts of the model to parts with the data of the loss, and to the mask of
+    these data, `R x n`, or None. `observed` is the mask that the user gave, which BoTorch does not
+    accept.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
-    if seeds is not None:
+    if seeds is not None:  # checked even if no restart needs them
         as_seeds(seeds)
     with mode_kept_on_errors(model):
+        # In evaluation mode BoTorch stores the training inputs transformed.
         put_in_mode(model, training=True)
         try:
             parts = ExactGPParts.read(model)
@@ -269,7 +254,7 @@ def _fit_parts(
     objective = MarginalLikelihoodObjective(parts, observed)
     draws = draws_of_restarts(parts.batch_shape, num_restarts, seeds)
 
-    @cache
+    @cache  # made when first needed: most warm fits need none of them
     def starts() -> Starts:
         return make_starts(objective, parts.batch_shape, rougher, draws)
 
@@ -312,7 +297,7 @@ def _fit_by_botorch(
     model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})
-    mll.train()
+    mll.train()  # the model then returns its prior at the training inputs
     with torch.no_grad():
         inputs = [model.transform_inputs(X=X) for X in model.train_inputs]
         objective = mll(model(*model.train_inputs), model.train_targets, *inputs)

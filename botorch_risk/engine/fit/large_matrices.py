@@ -121,9 +121,7 @@ def _value(fit: Tensor, factor: Tensor) -> Tensor:
 
 
 class _Room(NamedTuple):
-    r"""Memory for matrices `rows x n x n`.
-
-    The operating system provides it page by page, which takes time.
+    r"""Memory for matrices `rows x n x n`, kept since the system provides fresh pages slowly.
 
     Entries above the diagonal blocks are never read.
     """

@@ -2,7 +2,7 @@ r"""The log marginal likelihood of exact Gaussian processes in closed form, batc
 
 Value and gradient together, by the equations of [Rasmussen2006gp]_, Chapter 5, rather than by
 autograd through lazy tensors: a row is one data set with its own hyperparameters, and rows do not
-interact. Any fit of a Gaussian process to a loss of this kind can build on it.
+interact.
 """
 
 from __future__ import annotations
@@ -127,19 +127,12 @@ def log_marginal_likelihood(
         X: Inputs, `rows x n x d`, distinct points or not. Centre them: derivatives in lengthscales
             are differences of squares, and lose digits with the distance from 0.
         Y: Targets, `rows x n`.
-        hyperparameters: Those of every row.
+        hyperparameters: Of every row.
         nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
             exponential.
         observed: An optional boolean mask, `rows x n`. The result excludes the masked points, but
             `X` and `Y` must be finite there too.
-        best_constant: The bounds and the density of the constant, which replaces that in
-            `hyperparameters`.
-
-    Returns:
-        The values and the derivatives. A row that fails leaves the others untouched.
-
-    Raises:
-        ValueError: If `nu` has another value.
+        best_constant: Replaces the constant in `hyperparameters`.
     """
     if nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")
@@ -265,6 +258,7 @@ def marginal_over_constant(
     Source: [Rasmussen2006gp]_, Eq. (2.45). The bounds of the constant are not used.
     """
     factor = FactoredCovariance.of(X, targets, hyperparameters, nu).factor
+    # Without a gradient nothing reads the inverse: two solves take its place.
     whitened = torch.linalg.solve_triangular(factor, targets.both, upper=False)
     gram = whitened.mT @ whitened  # of ones and targets, rows x 2 x 2
     own, pull, square = gram[:, 0, 0], gram[:, 0, 1], gram[:, 1, 1]

@@ -26,12 +26,8 @@ LogDensity = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
 def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:
     r"""The log density of a parameter under its prior, summed over the entries of a row.
 
-    LogNormal, Gamma and Normal priors have analytic derivatives, all others autograd.
-
-    Args:
-        prior: The prior; its own parameters broadcast to `shape`.
-        shape: The shape of the parameter, which starts with `batch_shape`.
-        batch_shape: The batch shape of the model, `R` replicates when flattened.
+    LogNormal, Gamma and Normal priors have analytic derivatives, all others autograd. `shape` is
+    the parameter's and starts with the model's `batch_shape`, `R` replicates when flattened.
 
     Returns:
         A function of values `rows x k` and rows. Row `i` belongs to replicate `i % R`.

@@ -62,10 +62,8 @@ class Leaders:
         r"""The rows that will hardly end lower than the lowest of their group.
 
         Args:
-            group: The group of each, `rows`, from 0 on.
-            x: Their points, `rows x p`.
-            value: Their values, `rows`.
-            gradient: Their gradients, `rows x p`, 0 where a bound holds a coordinate.
+            group: As in `minimize_rows`, like `x` and `value`.
+            gradient: `rows x p`, 0 where a bound holds a coordinate.
             promise: The decrease that the metric of each expects, `rows`.
             error: The error of each value, `rows`, since a row may fall behind its own past.
         """

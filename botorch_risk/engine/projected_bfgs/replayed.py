@@ -48,7 +48,7 @@ class Layout:
     Args:
         count: The number of rows.
         p: The number of coordinates.
-        groups: The number of groups, or None without leaders.
+        groups: The entries of the leaders; None without leaders.
     """
 
     count: int
@@ -84,6 +84,7 @@ class Layout:
             name: part.view(shape).to(_DTYPES.get(name, torch.double))
             for (name, shape), part in zip(self.fields, parts, strict=True)
         }
+        # A step within linear limits has no recording, so any tensor does for `whole_step`.
         rows = Rows(index=np.arange(self.count), whole_step=named["x"], **named)
         if self.groups is None:
             return rows, None
@@ -92,7 +93,6 @@ class Layout:
         return rows, Leaders(on, value, x.view(-1, self.p).clone(), rules.hope, rules.kinks)
 
     def trial(self, flat: Tensor) -> Tensor:
-        r"""The next points, `count x p`."""
         start = 0
         for name, shape in self.fields:
             if name == "trial":
@@ -133,7 +133,7 @@ def descend_by_replays(
         pause = BETWEEN_LOOKS if pause else FIRST_LOOK
         for _ in range(pause):
             flat = steps.advance(flat)
-        if (flat[: layout.count].cpu().numpy() != RUNNING).all():
+        if (flat[: layout.count].cpu().numpy() != RUNNING).all():  # the status comes first
             return layout.ends(flat)
 
 
