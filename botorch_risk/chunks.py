@@ -29,7 +29,6 @@ class ChunkSize:
     gpu: int = 2**26
 
     def entries(self, device: torch.device) -> int:
-        r"""The number of entries in a block on a device."""
         return self.cpu if device.type == "cpu" else self.gpu
 
     def rows(self, device: torch.device, entries_per_row: int) -> int:
@@ -48,11 +47,8 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
         function: Maps `batch_shape x m x d` points to `batch_shape x m` values. If the points
             broadcast, so that several replicates share them, the values have the batch shape of
             the replicates.
-        X: The points, `batch_shape x m x d`.
+        X: The points, `batch_shape x m x d`, in which the values are once differentiable.
         chunk_size: The number of points to evaluate at a time.
-
-    Returns:
-        `batch_shape x m` values, once differentiable in `X`.
     """
     if X.shape[-2] <= chunk_size:
         return function(X)

@@ -63,7 +63,6 @@ class CudaGraph:
         try:
             with torch.cuda.stream(stream), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the empty graph that a failure leaves
-                # By default a CUDA call of any other thread, such as an allocation, would end it.
                 # By default an allocation by another thread would be an error as well.
                 self._graph.capture_begin(capture_error_mode="thread_local")
                 try:

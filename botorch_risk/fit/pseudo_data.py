@@ -119,13 +119,11 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
             seeds: One seed for each replicate, the batch flattened. New seeds in each round redraw
                 the points, as in the paper.
-            points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
+            points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`,
+                also for errors.
 
         Raises:
-            BotorchTensorDimensionError: If a shape does not fit.
-            InputDataError: If there are fewer than two observations, or one out of bounds.
             UnsupportedError: If the model has several tasks.
-            ValueError: If there are fewer pseudo-points than distinct inputs.
         """
         super().__init__(likelihood, model)
         bounds = as_floating(bounds, "bounds")
@@ -213,18 +211,15 @@ def fit_pseudo_data(
         The result of the fit, with the objective per pseudo-point.
 
     Raises:
-        BotorchTensorDimensionError: If a shape does not fit.
-        InputDataError: If a replicate has fewer than two observations, or one out of bounds.
         UnsupportedError: If restarts or a mask are given for a model that the closed form does not
             support.
-        ValueError: If there are fewer pseudo-points than distinct inputs.
 
     Example:
         >>> import torch
+        >>> from botorch_risk.examples import unit
         >>> X = torch.rand(3, 9, 1, dtype=torch.double)
         >>> model = SingleTaskGP(X, (6 * X).sin())
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> result = fit_pseudo_data(model, bounds, seeds=[0, 1, 2])
+        >>> result = fit_pseudo_data(model, unit, seeds=[0, 1, 2])
         >>> len(result.status), result.method
         (3, 'closed form')
     """
@@ -284,18 +279,15 @@ def compare_losses(
 ) -> dict[str, Estimates]:
     r"""Fit copies of a model to its data and to pseudo-data, by Eq. (2) of [Ha2023uhe]_.
 
-    It takes the arguments of `fit_pseudo_data`; the closed form has to support the model, which is
-    not changed.
-
-    Returns:
-        A dictionary from hyperparameters, such as `lengthscale` and `noise`, to their estimates in
-        the model's units.
+    It has the arguments of `fit_pseudo_data`; the closed form has to support the model, which is
+    not changed. The keys are hyperparameters, such as `lengthscale` and `noise`, and the estimates
+    are in the model's units.
 
     Example:
         >>> import torch
+        >>> from botorch_risk.examples import unit
         >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1) ** 3  # most near 0
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> table = compare_losses(SingleTaskGP(X, (9 * X).sin()), bounds, seeds=0)
+        >>> table = compare_losses(SingleTaskGP(X, (9 * X).sin()), unit, seeds=0)
         >>> ordinary, pseudo_data = table["lengthscale"]
         >>> bool(ordinary > pseudo_data)  # outcomes of the nearest data make steps
         True

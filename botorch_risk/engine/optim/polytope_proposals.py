@@ -38,10 +38,7 @@ class Proposal:
     def put(self, polytope: Polytope, points: ndarray, uniforms: ndarray) -> ndarray:
         r"""Write proposals into the columns of points `... x d`, and return which are inside.
 
-        Args:
-            polytope: Their limits.
-            points: Search points, changed in place.
-            uniforms: Numbers in [0, 1), `... x d`, from which the points are made.
+        `uniforms` are numbers in [0, 1), `... x d`, from which the points are made.
         """
         self._propose(polytope, points, uniforms)
         return self._clip(polytope, points)

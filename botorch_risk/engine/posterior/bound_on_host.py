@@ -67,11 +67,8 @@ class BoundOnHost:
     ) -> tuple[ndarray, ndarray | None]:
         r"""Values `batch_shape x m`, and gradients `batch_shape x m x d` if needed.
 
-        Args:
-            Z: Points as the training inputs, `batch_shape x m x d`.
-            width: A number of standard deviations, broadcastable to `batch_shape x 1`.
-            floor: The least variance.
-            grad: Whether gradients are needed.
+        `Z` are points as the training inputs; `width` is a number of standard deviations,
+        broadcastable to `batch_shape x 1`; `floor` is the least variance.
         """
         distance = (-2.0 * Z) @ self.train_inputs.swapaxes(-1, -2)
         distance += np.square(Z).sum(axis=-1, keepdims=True)
@@ -90,6 +87,7 @@ class BoundOnHost:
         share = np.where(variance < floor, 0.0, self.prior * spread / deviation)
         sensitivity = self.weights * self.scale[..., None]
         sensitivity = (sensitivity - share[..., None] * product(whitened, self.factor)) * slope
+        # sum_j s_j (z_j - z), without an `m x n x d` array.
         gradient = sensitivity @ self.train_inputs
         gradient -= sensitivity.sum(axis=-1, keepdims=True) * Z
         return bound, gradient / self.lengthscale

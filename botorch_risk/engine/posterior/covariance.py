@@ -81,8 +81,8 @@ class DenseCovariance:
         r"""Condition on `b` observations.
 
         Args:
-            process: The posterior before them.
-            domain: The domain before them.
+            process: The posterior before them, as `domain`.
+            domain: The points of the domain.
             cross: `B x b x |D|` covariances with the points observed.
             rows: The same after whitening: `rows' rows` is what the observations explain.
             index: `B x b` rows of the points, -1 off the domain.

@@ -62,7 +62,7 @@ def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, 
     if nu == 0.5:
         return decay, (decay / s).masked_fill_(s == 0, 0.0)
     times = s * decay
-    if nu == 1.5:
+    if nu == 1.5:  # the profile first: the slope is written over what it is made of
         return times.add_(decay), decay.mul_(3)
     # For 2.5 the slope is 5 / 3 (1 + s) exp(-s): no division by r, so no 0 / 0 where points meet.
     linear = decay.add_(times)
@@ -113,7 +113,8 @@ class StationaryKernel:
         """
         if self.nu != 0.5:
             return squared_distance(first, second, norms)
-        # The exponential kernel falls linearly from zero distance.
+        # The exponential kernel falls linearly from zero distance, so rounding of 1e-16 in a
+        # squared distance would be 1e-8 in a correlation.
         return squared_differences(first, second)
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
@@ -139,6 +140,7 @@ class StackedKernel(StationaryKernel):
             torch.stack(torch.broadcast_tensors(*(getattr(kernel, name) for kernel in kernels)))
             for name in ("lengthscale", "outputscale")
         )
+        # The least: if one kernel needs exact distances, all get them.
         return cls(min(nus), lengthscale, outputscale, nus)
 
     def correlation(self, squared_distance: Tensor) -> Tensor:

@@ -61,11 +61,9 @@ class PairSamples:
     ) -> tuple[Tensor, Tensor | None]:
         r"""What is made of the samples of each decision, and its gradient in it.
 
-        Args:
-            X: Decisions `batch_shape x m x d_x`, as `factors.scaled` takes them.
-            numbers: Normal numbers `S x n_w`, of which the first columns are used.
-            reduce: Maps samples `batch_shape x m x S x n_w` to one number, `batch_shape x m`, and
-                its derivative in them, or None if no gradient is needed.
+        `X` are decisions `batch_shape x m x d_x`, as `factors.scaled` takes them; of the normal
+        `numbers`, `S x n_w`, the first columns are used; `reduce` gets samples
+        `batch_shape x m x S x n_w`.
         """
         factors, numbers = self.factors, numbers[:, : self.root.shape[-1]]
         Z = factors.scaled(X)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PriorPoints(NamedTuple):
-    r"""PriorPoints with their prior moments, for `B` replicates.
+    r"""Points with their prior moments, for `B` replicates.
 
     Attributes:
         inputs: `B x m x d` in the space of the kernel, or `m x d` if all replicates share it.
@@ -105,12 +105,7 @@ class PriorProcess:
         return correlation.mul_(first.scale.unsqueeze(-1)).mul_(second.scale.unsqueeze(-2))
 
     def training(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Inputs, factor and residuals of the training data.
-
-        Returns:
-            Inputs `B x n x d`; the inverse Cholesky factor `B x n x n` that whitens the
-            correlations with them; and the whitened residuals `B x n`.
-        """
+        r"""Inputs, factor and whitened residuals of the training data, as `Process` has them."""
         cache = self.cache
         # The cached factor has the root of the outputscale in it, for correlations.
         outputscale = 1.0 if cache.kernel is None else cache.kernel.outputscale

@@ -134,6 +134,7 @@ class ProductFactors:
         if self.products is None:
             return _QuadraticForms.pulled_back(weights, self.coordinates).mul_(2)
         rank = self.coordinates.shape[-1]
+        # Products off the diagonal are doubled already; the sum with the transpose doubles it too.
         upper = weights.new_zeros(*weights.shape[:-1], rank * rank)
         upper.index_copy_(-1, self.pairs, weights @ self.products)
         square = upper.unflatten(-1, (rank, rank))
@@ -155,7 +156,7 @@ class _QuadraticForms(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, M: Tensor, coordinates: Tensor) -> Tensor:
-        ctx.save_for_backward(coordinates)
+        ctx.save_for_backward(coordinates)  # the forms are linear in `M`
         forms = [((c @ M) * c).sum(dim=-1) for c in _QuadraticForms.chunks(M, coordinates)]
         return torch.cat(forms, dim=-1)
 

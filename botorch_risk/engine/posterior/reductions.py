@@ -96,19 +96,7 @@ class Tile(NamedTuple):
 def reductions_on_domain(
     posterior: DomainPosterior, candidates: Candidates, inverse: Tensor, targets: Targets
 ) -> Tensor:
-    r"""Weighted reductions of variances by samples at points of the domain, in bounded memory.
-
-        sum_j w_j min(cap_j, cov(x, x_j)^2 / variance of the outcome at x)
-
-    Args:
-        posterior: Supplies the covariance.
-        candidates: The points.
-        inverse: `B x m x K`, one over the variance of the outcome at each noise level.
-        targets: The points whose variances should fall.
-
-    Returns:
-        `B x m x K`, without gradients.
-    """
+    r"""`DomainPosterior.reductions`, in bounded memory."""
     blocks = _blocks(posterior, candidates, targets)
     total, scratch = torch.zeros_like(inverse), ScratchBuffer()
     with torch.no_grad():
@@ -124,7 +112,7 @@ def map_rows(
     inverse: Tensor,
     targets: Targets,
 ) -> Tensor:
-    r"""Apply a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
+    r"""`DomainPosterior.map_rows`."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
     limit = _HELD_ENTRIES.entries(inverse.device)
     size = max(1, limit // max(1, targets.row.numel()))

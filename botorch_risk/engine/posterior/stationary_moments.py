@@ -56,12 +56,10 @@ def outcome_moments(X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Ten
     `stationary_moments` with separate maps before and after.
 
     Args:
-        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
+        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape; the
+            moments, `... x m` each, are once differentiable in them.
         cache: The cache of a model whose kernel and units are known.
         floor: The smallest variance, before conversion to the units of the outcome.
-
-    Returns:
-        `... x m` each, once differentiable in the points.
     """
     mean, variance = _OutcomeMoments.apply(X, cache, floor)
     return mean, variance

@@ -32,8 +32,6 @@ class SumsOverW:
         v = scale F (k o b),   variance = scale^2 - |v|^2
         covariance_p = scale k_p q_pj - v' columns_p
 
-    `product` has the same formulas for tensors.
-
     Attributes:
         sums: The sums.
         factors: The factors of a product kernel.
@@ -104,14 +102,13 @@ class SumsOverW:
     ) -> tuple[ndarray, ndarray | None]:
         r"""A number made of the moves of the sums per standard deviation of each reading.
 
+        Returns numbers `B x m`, and gradients in the decisions `B x m x d_x` or None.
+
         Args:
             X: Decisions `B x m x d_x`.
             reduce: Maps the moves `B x m x n_w x P` to numbers and indices of w, `B x m` each, and
                 the gradients of the numbers in the moves at that w, `B x m x P`.
             needs_gradient: Whether its gradient is needed.
-
-        Returns:
-            Numbers `B x m`, and gradients in the decisions, `B x m x d_x`, or None.
         """
         Z, of_data, of_sums = self._correlations(X)
         covariance, variance = self._moments(of_data, of_sums)
