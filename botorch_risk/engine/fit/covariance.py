@@ -14,13 +14,9 @@ from botorch_risk.matrices import squared_differences
 
 @dataclass(frozen=True)
 class TrainingCovariance:
-    r"""Covariances at the training inputs, for rows of hyperparameters.
+    r"""Covariances at the training inputs, for rows of hyperparameters."""
 
-    Attributes:
-        covariance: `rows x n x n`, without the noise.
-    """
-
-    covariance: Tensor
+    covariance: Tensor  # rows x n x n, without the noise
     _Z: Tensor  # scaled inputs, rows x n x d
     _lengthscale: Tensor
     _outputscale: Tensor  # rows

@@ -38,22 +38,14 @@ class NotInClosedFormError(UnsupportedError):
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    r"""One parameter of a model, seen as `R x k` values in natural units.
+    r"""One parameter of a model, seen as `R x k` values in natural units."""
 
-    Args:
-        name: Its name among `Hyperparameters`.
-        raw: The unconstrained parameter that the model holds.
-        constraint: Maps raw to natural values; None if they are the same.
-        batch_shape: The batch shape of the model.
-        priors: The priors on its natural values.
-        ends: The bounds of the constraint, if they are on the host already.
-    """
-
-    name: str
-    raw: Parameter
-    constraint: Interval | None
+    name: str  # its name among `Hyperparameters`
+    raw: Parameter  # the unconstrained parameter that the model holds
+    constraint: Interval | None  # maps raw to natural values; None if they are the same
     batch_shape: torch.Size
-    priors: tuple[Prior, ...] = ()
+    priors: tuple[Prior, ...] = ()  # the priors on its natural values
+    # The bounds of the constraint, if they are on the host already.
     ends: tuple[ndarray, ndarray] | None = None
 
     @property
@@ -372,17 +364,11 @@ STANDARD_RANGE = (0.3, 3.0)
 
 
 class Units(NamedTuple):
-    r"""The centre, scale and extent of the data of each replicate.
+    r"""The centre, scale and extent of the data of each replicate."""
 
-    Args:
-        centre: Mean of the targets, `R`; 0 for a model whose mean is 0.
-        scale: Root mean square of the targets about the centre, `R`; 1 where they do not vary.
-        extent: The range of each input, `R x d`; 1 where it does not vary.
-    """
-
-    centre: ndarray
-    scale: ndarray
-    extent: ndarray
+    centre: ndarray  # mean of the targets, R; 0 for a model whose mean is 0
+    scale: ndarray  # root mean square of the targets about the centre, R; 1 where they do not vary
+    extent: ndarray  # the range of each input, R x d; 1 where it does not vary
 
     @classmethod
     def of(cls, columns: ndarray) -> Units:

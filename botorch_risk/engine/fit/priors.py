@@ -53,15 +53,10 @@ _KNOWN: WeakKeyDictionary[Prior, tuple[Any, AnalyticDensity, list[Tensor]]] = We
 
 @dataclass(frozen=True, eq=False)
 class AnalyticDensity:
-    r"""A log density with derivatives in closed form.
-
-    Args:
-        kind: The type of the prior.
-        parameters: Its two parameters and its normaliser, `3 x R x k`.
-    """
+    r"""A log density with derivatives in closed form."""
 
     kind: type[Prior]
-    parameters: ndarray
+    parameters: ndarray  # its two parameters and its normaliser, 3 x R x k
 
     def __call__(self, x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         mine = self.parameters[:, rows % self.parameters.shape[1]]

@@ -17,14 +17,10 @@ class DiscreteColumns:
 
     In these columns, a search point holds the index of a value in ascending order: neighbours then
     have adjacent indices, and values are recovered without rounding.
-
-    Args:
-        values: The values of each column in ascending order, by its number.
-        categorical: The columns whose values have no order.
     """
 
-    values: Mapping[int, Tensor]
-    categorical: frozenset[int]
+    values: Mapping[int, Tensor]  # the values of each column in ascending order, by its number
+    categorical: frozenset[int]  # the columns whose values have no order
 
     @property
     def listed(self) -> list[int]:

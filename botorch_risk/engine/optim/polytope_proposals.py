@@ -25,14 +25,10 @@ def in_box(polytope: Polytope, uniforms: ndarray) -> ndarray:
 
 @dataclass(frozen=True)
 class Proposal:
-    r"""Columns that share limits, in their box with some solved for.
-
-    Args:
-        columns: The columns.
-        solved: Which columns the equalities determine, as many as `equal` has rows for them.
-    """
+    r"""Columns that share limits, in their box with some solved for."""
 
     columns: ndarray
+    # Which columns the equalities determine, as many as `equal` has rows for them.
     solved: ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
 
     def put(self, polytope: Polytope, points: ndarray, uniforms: ndarray) -> ndarray:
@@ -66,18 +62,12 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Simplex(Proposal):
-    r"""Columns in the simplex of one limit: a sum of distances from one corner of the box.
+    r"""Columns in the simplex of one limit: a sum of distances from one corner of the box."""
 
-    Args:
-        weights: The weight of each distance, positive.
-        total: The sum, or the largest one.
-        from_above: Whether distances are from the upper bounds.
-        is_equal: Whether the sum is fixed.
-    """
-
+    # The weight of each distance, positive.
     weights: ndarray = field(default_factory=lambda: np.zeros(0))
-    total: float = 0.0
-    from_above: bool = False
+    total: float = 0.0  # the sum, or the largest one
+    from_above: bool = False  # whether distances are from the upper bounds
     is_equal: bool = False
 
     @property

@@ -141,17 +141,11 @@ class CovarianceBlocks(Protocol):
 
 @dataclass(frozen=True)
 class HeldBlocks:
-    r"""Blocks of a dense covariance, as views if possible.
-
-    Attributes:
-        covariance: The covariance of the domain.
-        rows: `B x m` rows of the domain; `None` for all in order.
-        columns: `B x a` rows of the domain; `None` for all in order.
-    """
+    r"""Blocks of a dense covariance, as views if possible."""
 
     covariance: DenseCovariance
-    rows: Tensor | None
-    columns: Tensor | None
+    rows: Tensor | None  # B x m rows of the domain; None for all in order
+    columns: Tensor | None  # B x a rows of the domain; None for all in order
     together: bool = False
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:

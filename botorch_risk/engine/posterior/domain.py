@@ -333,19 +333,12 @@ class DomainPosterior:
 
 
 class Observations(NamedTuple):
-    r"""The outcomes of `B` replicates at `b` points each.
+    r"""The outcomes of `B` replicates at `b` points each."""
 
-    Attributes:
-        X: `B x b x d` points in the units of the model's inputs.
-        y: `B x b` outcomes, NaN if missing.
-        noise: `B x b` noise variances.
-        row: `B x b` rows of the points in the domain, -1 off the domain.
-    """
-
-    X: Tensor
-    y: Tensor
-    noise: Tensor
-    row: Tensor
+    X: Tensor  # B x b x d points in the units of the model's inputs
+    y: Tensor  # B x b outcomes, NaN if missing
+    noise: Tensor  # B x b noise variances
+    row: Tensor  # B x b rows of the points in the domain, -1 off the domain
 
     @classmethod
     def joined(cls, parts: Sequence[Observations]) -> Observations:
@@ -358,25 +351,16 @@ class Observations(NamedTuple):
 
 @dataclass
 class ConditionedDomain:
-    r"""The posterior over the points of a domain, for `B` replicates.
-
-    Attributes:
-        process: The posterior at any point.
-        points: The posterior at the domain.
-        covariance: The dense covariance of the domain, or `None` if blocks are made on demand.
-        count: `B` numbers of samples.
-        low: `B` smallest outcomes.
-        high: `B` largest outcomes.
-        prior_variance: `B` largest prior variances over the domain.
-    """
+    r"""The posterior over the points of a domain, for `B` replicates."""
 
     process: Process
     points: Process.Points
+    # The dense covariance of the domain, or `None` if blocks are made on demand.
     covariance: DenseCovariance | None
-    count: Tensor
-    low: Tensor
-    high: Tensor
-    prior_variance: Tensor
+    count: Tensor  # B numbers of samples
+    low: Tensor  # B smallest outcomes
+    high: Tensor  # B largest outcomes
+    prior_variance: Tensor  # B largest prior variances over the domain
 
     @classmethod
     @torch.no_grad()

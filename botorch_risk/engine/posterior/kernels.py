@@ -71,18 +71,12 @@ def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, 
 
 @dataclass(frozen=True)
 class StationaryKernel:
-    r"""A squared-exponential or Matern kernel, with its hyperparameters as tensors.
+    r"""A squared-exponential or Matern kernel, with its hyperparameters as tensors."""
 
-    Attributes:
-        nu: The smoothness of a Matern kernel (0.5, 1.5 or 2.5), or infinity for the
-            squared exponential.
-        lengthscale: `batch_shape x 1 x d` or `batch_shape x 1 x 1`.
-        outputscale: `batch_shape x 1 x 1` prior variance.
-    """
-
+    # The smoothness of a Matern kernel (0.5, 1.5 or 2.5), or infinity for the squared exponential.
     nu: float
-    lengthscale: Tensor
-    outputscale: Tensor
+    lengthscale: Tensor  # batch_shape x 1 x d or batch_shape x 1 x 1
+    outputscale: Tensor  # batch_shape x 1 x 1 prior variance
 
     @classmethod
     def of(cls, kernel: Kernel) -> StationaryKernel | None:

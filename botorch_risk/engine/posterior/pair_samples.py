@@ -35,17 +35,11 @@ _JITTER = 1e-10
 
 @dataclass(frozen=True)
 class PairSamples:
-    r"""The factors over w.
+    r"""The factors over w."""
 
-    Attributes:
-        factors: Of the model and the values of w.
-        root: `batch_shape x n_w x q`, the `N` above in units of the outcome.
-        columns: `batch_shape x n x q`, the transpose of `N^+ K_wX`.
-    """
-
-    factors: ProductFactors
-    root: Tensor
-    columns: Tensor
+    factors: ProductFactors  # of the model and the values of w
+    root: Tensor  # batch_shape x n_w x q, the N above in units of the outcome
+    columns: Tensor  # batch_shape x n x q, the transpose of `N^+ K_wX`
 
     @classmethod
     @torch.no_grad()

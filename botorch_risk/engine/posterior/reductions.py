@@ -24,19 +24,13 @@ _SMALLEST_SIDE = 64
 
 
 class Targets(NamedTuple):
-    r"""Weighted points of the domain whose variances should fall, for `B` replicates.
+    r"""Weighted points of the domain whose variances should fall, for `B` replicates."""
 
-    Attributes:
-        row: `B x a` rows of the domain; shorter lists are padded with rows of weight 0.
-        weights: `B x a`.
-        cap: `B x a`, the largest useful reduction of each variance; `None` without truncation.
-        whole: Whether they are the whole domain, in order.
-    """
-
-    row: Tensor
-    weights: Tensor
+    row: Tensor  # B x a rows of the domain; shorter lists are padded with rows of weight 0
+    weights: Tensor  # B x a
+    # `B x a`, the largest useful reduction of each variance; `None` without truncation.
     cap: Tensor | None
-    whole: bool
+    whole: bool  # whether they are the whole domain, in order
 
     def weighted_sum(self, values: Tensor) -> Tensor:
         r"""`B x m` sums of `B x m x a` values under the weights."""
@@ -51,17 +45,11 @@ def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:
 
 
 class Candidates(NamedTuple):
-    r"""Points of the domain to evaluate, for `B` replicates.
+    r"""Points of the domain to evaluate, for `B` replicates."""
 
-    Attributes:
-        row: `B x m` rows of the domain.
-        valid: `B x m`, True for candidates and False for padding.
-        shared: How many of the first rows are the targets, in the same order.
-    """
-
-    row: Tensor
-    valid: Tensor
-    shared: int
+    row: Tensor  # B x m rows of the domain
+    valid: Tensor  # B x m, True for candidates and False for padding
+    shared: int  # how many of the first rows are the targets, in the same order
 
     @classmethod
     def of(cls, mask: Tensor, targets: Targets, dense: bool) -> Candidates:
@@ -78,19 +66,12 @@ class Candidates(NamedTuple):
 
 
 class Tile(NamedTuple):
-    r"""A part of the covariance between candidates and targets.
-
-    Attributes:
-        replicates: Which replicates.
-        rows: Which candidates.
-        columns: Which targets.
-        mirrored: Whether the columns are also candidates, and the rows also targets.
-    """
+    r"""A part of the covariance between candidates and targets."""
 
     replicates: slice
-    rows: slice
-    columns: slice
-    mirrored: bool
+    rows: slice  # which candidates
+    columns: slice  # which targets
+    mirrored: bool  # whether the columns are also candidates, and the rows also targets
 
 
 def reductions_on_domain(

@@ -41,19 +41,12 @@ MIXTURES = {math.inf: ([1.0], [0.5]), 1.5: _matern_mixture(1.5), 2.5: _matern_mi
 
 @dataclass(frozen=True, eq=False)
 class WeightedSums:
-    r"""Sums `sum_j q_j f(z_j)` of an outcome over groups of points, for `B` replicates.
-
-    Attributes:
-        process: The GP given its data.
-        points: The points of all `P` groups of `p`, `B x (P p)`.
-        weights: `B x P x p`.
-        explained: `B x t x P`, the columns of the points under their weights.
-    """
+    r"""Sums `sum_j q_j f(z_j)` of an outcome over groups of points, for `B` replicates."""
 
     process: Process
-    points: Process.Points
-    weights: Tensor
-    explained: Tensor
+    points: Process.Points  # the points of all P groups of p, B x (P p)
+    weights: Tensor  # B x P x p
+    explained: Tensor  # B x t x P, the columns of the points under their weights
 
     @classmethod
     def of(cls, process: Process, points: Process.Points, weights: Tensor) -> WeightedSums:

@@ -43,17 +43,11 @@ def is_replayed(on: Arrays, rows: Rows) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    r"""Rows and leaders as one vector of float64, field by field.
+    r"""Rows and leaders as one vector of float64, field by field."""
 
-    Args:
-        count: The number of rows.
-        p: The number of coordinates.
-        groups: The entries of the leaders; None without leaders.
-    """
-
-    count: int
-    p: int
-    groups: int | None
+    count: int  # the number of rows
+    p: int  # the number of coordinates
+    groups: int | None  # the entries of the leaders; None without leaders
 
     @property
     def fields(self) -> Iterator[tuple[str, tuple[int, ...]]]:

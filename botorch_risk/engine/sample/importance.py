@@ -43,17 +43,11 @@ class Proposal(NamedTuple):
 
 
 class Samples(NamedTuple):
-    r"""Samples of `R` densities.
+    r"""Samples of `R` densities."""
 
-    Args:
-        values: `S x R x p`, of equal weights.
-        effective: The effective number of draws that the samples stand for, `R`.
-        proposal: Mean and covariance of the weighted draws.
-    """
-
-    values: ndarray
-    effective: ndarray
-    proposal: Proposal
+    values: ndarray  # S x R x p, of equal weights
+    effective: ndarray  # the effective number of draws that the samples stand for, R
+    proposal: Proposal  # mean and covariance of the weighted draws
 
 
 def sample_density(
