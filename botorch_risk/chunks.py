@@ -3,8 +3,8 @@ r"""Block sizes of large computations.
 No result depends on them. Replicates, points and environmental values multiply to tensors that do
 not fit in memory and are slow long before that: on a CPU a block that leaves the core's cache costs
 up to three times as much per entry. On a GPU a small block leaves most of it idle, and only its
-memory is a limit. Each computation that works in blocks therefore has two sizes: that of a CPU was
-measured, that of a GPU is a bound on its memory.
+memory is a limit. Each computation that works in blocks therefore has two sizes: the one of a CPU
+was measured, the one of a GPU bounds its memory.
 """
 
 from collections.abc import Callable

@@ -94,7 +94,7 @@ def are_recorded(device: torch.device, entries: int) -> bool:
 
 
 class Recorded:
-    r"""A function of one tensor, which is recorded if that is possible and pays.
+    r"""A function of one tensor, which is recorded if a GPU can and if that saves time.
 
     Args:
         function: From a tensor to a tensor. Everything else that it reads must stay unchanged

@@ -192,7 +192,7 @@ class _Fit:
 
         The location and the scale may differ, in each replicate.
         """
-        # A loop standardises its outcomes anew in every round.
+        # A loop may standardise its outcomes again in every round.
         (count, n), (new_count, new_n) = self.targets.shape, targets.shape
         if (self.shape, count) != (shape, new_count) or n > new_n:
             return False

@@ -78,8 +78,7 @@ class ContinuedEstimator(Estimator, Protocol):
 class MaximumAPosteriori:
     r"""The usual estimate, by `fit_exact_gp`: the marginal likelihood times the priors.
 
-    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` counts starts in addition to those of
-    `fit_exact_gp`.
+    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` counts starts beyond the ones of `fit_exact_gp`.
     """
 
     num_restarts: int = 0

@@ -63,9 +63,9 @@ from botorch_risk.points import coefficients_kept, original_inputs
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than for ordinary data.
 MUCH_ROUGHER = {"lengthscale": 0.1, "noise": 0.01}
-# Points that are drawn anew move the optimum by more than a round of data does, so that nearly
-# every round starts afresh as well. Starts that promise too little against the one that goes on end
-# early; of 174 rounds 7 ended lower than with all starts, and 12 higher.
+# New points move the optimum by more than a round of data does, so that nearly every round uses the
+# other starts too. Those that promise too little compared with the one that goes on end early; of
+# 174 rounds 7 ended lower than with all starts, and 12 higher.
 HOPE = 4.0
 
 

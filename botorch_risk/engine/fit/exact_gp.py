@@ -222,6 +222,7 @@ def _fit_loss(
             options={
                 "max_iterations": max_iterations,
                 "gradient_tolerance": tolerance,
+                # Without a warm start no start is given up because it promises little.
                 "hope": np.inf if previous is None else hope,
             },
         )

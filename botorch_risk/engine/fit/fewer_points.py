@@ -142,7 +142,7 @@ def with_noise_of_the_start(
 def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
     r"""Half the mean squared difference between targets `R x n` and nearest ones, `R`.
 
-    It is the variance of the noise plus that of the function between neighbours.
+    It is the variance of the noise plus the variance of the function between neighbours.
     """
     nearest = []
     for first in range(0, X.shape[-2], _ROWS):

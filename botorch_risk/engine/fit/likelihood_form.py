@@ -87,7 +87,7 @@ class LikelihoodForm:
             if place is not None:
                 rises[place] = rises[place] + slope
         gradient = (gradient + torch.cat(rises, dim=-1)) * slopes
-        # The density of a logarithm is that of the hyperparameter times its value.
+        # The density of a logarithm is the hyperparameter's density times its value.
         if self.is_of_logarithms:
             for name, where in self.slices:
                 if name != "constant":

@@ -183,7 +183,8 @@ class MarginalLikelihoodObjective(FitObjective):
     def _with_priors(
         self, values: ndarray, rows: ndarray, joint: ndarray
     ) -> tuple[ndarray, ndarray]:
-        r"""The log likelihoods in `joint` with those of the priors, and the gradient of these."""
+        r"""The log likelihoods in `joint` plus the log priors, and the gradient of the priors."""
+        # The best constant maximises the sum, so its prior adds nothing to the gradient.
         replicates = rows % len(self.num_observed)
         value, gradient = self.log_priors(values, rows)
         value = value + joint[:, 0]
@@ -259,6 +260,7 @@ class MarginalLikelihoodObjective(FitObjective):
         n, device = padded(self.like.shape[-1]), self.like.device
         densities = [each for _, each in self._priors] + self._priors_of_constant
         known = [each.parameters for each in densities if isinstance(each, AnalyticDensity)]
+        # Autograd of other priors runs on the host, where a recording cannot go.
         if len(known) < len(densities) or not are_recorded(device, len(rows) * n**2):
             return None
         replicates = rows % len(self.num_observed)
@@ -298,6 +300,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
+        # An exponential that overflows makes the loss infinite or NaN: the step is then rejected.
         scale = self.units.scale[replicates, None]
         with np.errstate(all="ignore"):
             natural = np.where(self._positive, np.exp(theta), scale * theta)
@@ -346,6 +349,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def transform(self, natural: ndarray) -> ndarray:
         scale, centre = self.units.scale[:, None], self.units.centre[:, None]
+        # `where` takes the logarithm of constants too, which may be negative.
         with np.errstate(all="ignore"):
             return np.where(self._positive, np.log(natural), (natural - centre) / scale)
 

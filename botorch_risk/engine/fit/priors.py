@@ -153,7 +153,7 @@ def _by_autograd(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> Lo
 
     def evaluate(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         starts = int(rows.max()) // num_replicates + 1
-        # Rows that nobody asked for get a value in the support: outside, `log_prob` may raise.
+        # The other rows get a value in the support too: outside, `log_prob` may raise.
         whole = np.broadcast_to(x[:1], (starts * num_replicates, x.shape[1])).copy()
         whole[rows] = x
         values = torch.tensor(whole, device=buffer.device).requires_grad_()

@@ -53,7 +53,7 @@ class Starts(NamedTuple):
         return Starts(self.theta[:count], self.rows[:count], count)
 
     def followed_by(self, other: Starts) -> Starts:
-        r"""These starts followed by those of another list."""
+        r"""These starts, then the starts of another list."""
         taken = self.rows[-1] // self.num_replicates + 1
         first, second = (
             np.full((len(each.theta), *(each.theta.shape[1:] * 2)), np.nan)
@@ -148,8 +148,8 @@ def _drawn(
     return rows
 
 
-# The factor by which data may grow before a fit starts afresh: between, the optimum moves a little,
-# but another one may have become the better one.
+# The factor by which data may grow before a fit uses its other starts again: the optimum moves
+# little from round to round, but over many another one may have become the better one.
 GROWTH = 1.25
 # While there are no more points than this, several explanations of the data compete: noise and
 # roughness, unless repeats tell the noise. Where they did, the other starts ended higher than the

@@ -53,7 +53,7 @@ def climb(
     lower, upper = np.zeros(starts.shape[-1]), np.ones(starts.shape[-1])
     if evaluator.discrete is not None:
         lower, upper = (np.broadcast_to(bound, starts.shape).copy() for bound in (lower, upper))
-        held = evaluator.discrete.listed
+        held = evaluator.discrete.listed  # equal bounds fix these columns
         lower[:, held] = upper[:, held] = starts[:, held]
     # Linear limits and columns that are held differ by row, and so does the work of a step.
     stays = evaluator.discrete is None and polytope is None
@@ -145,7 +145,7 @@ def alternate(
         if evaluator.has_continuous:
             rows = replicates[active]
             minima = climb(evaluator, points[active], rows, scale, max_iterations, polytope)
-            better = minima.value < -values[active]
+            better = minima.value < -values[active]  # False for NaN, of a start that failed
             points[active[better]] = minima.x[better]
             values[active[better]] = -minima.value[better]
             failed[active] |= minima.status == RowStatus.FAILED
@@ -182,6 +182,7 @@ def _move(
         table[rows, slots] = np.where(np.isnan(found), -np.inf, found)
         best = _first_best(table, tolerance[active, None])
         value = table[np.arange(len(active)), best]
+        # By more than rounding, or two points of one value could take turns.
         moves = value > values[active] + tolerance[active]
         first = np.cumsum(counts) - counts
         taken = (first + best)[moves]

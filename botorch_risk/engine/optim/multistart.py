@@ -250,6 +250,8 @@ def _choose_starts(
     centered = np.where(finite, values - center[:, None], 0.0)
     spread = np.sqrt(np.square(centered).sum(axis=1) / count)
     spread[spread == 0.0] = 1.0  # equal values, as of a plateau: any start is as good
+    # The largest scores under Gumbel noise are draws without replacement in proportion to
+    # exp(eta * standardised value), the Boltzmann rule.
     score = eta * centered / spread[:, None] + Draws(seeds, "starts", pick).gumbels(raw.shape[1])
     score[~finite] = -np.inf
     # The best raw point is a start in any case, as in BoTorch.

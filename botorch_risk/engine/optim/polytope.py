@@ -151,6 +151,7 @@ class Polytope:
         """
         if not len(points):
             return points, np.ones(0, dtype=bool)
+        # First onto the equalities, which the moves of the polyhedron keep.
         points, solved = self.polyhedron.nearest(self.on_equalities(points, self.target))
         points[:, self.free] = points[:, self.free].clip(0.0, 1.0)
         return points, solved & self.contains(points)
@@ -348,7 +349,7 @@ def _built(
     steps = width > 0
     for column, each in listed.items():
         gaps = np.diff(each)
-        unit[column] = gaps.mean() if len(gaps) else 0.0
+        unit[column] = gaps.mean() if len(gaps) else 0.0  # what a step of the index adds
         origin[column], steps[column] = each[0], len(gaps) > 0
         is_even = not len(gaps) or (abs(gaps - gaps.mean()) <= 1e-9 * gaps.mean()).all()
         limited = any(column in columns for columns, _, _ in (*inequalities, *equalities))

@@ -119,7 +119,7 @@ def proposal_of(polytope: Polytope, columns: ndarray) -> Proposal | None:
 
 
 def _solvable(polytope: Polytope, columns: ndarray, free: ndarray) -> ndarray | None:
-    r"""One continuous column for each equality; None if one is of discrete columns alone."""
+    r"""One continuous column for each equality; None if an equality has discrete columns alone."""
     same = rows_of(polytope.equal, columns)
     solved: list[int] = []
     left = polytope.equal[same].copy()

@@ -262,7 +262,7 @@ class Belief:
     def _from_posterior(self, X: Tensor) -> Marginals:
         r"""Moments from posteriors of single points, with the points as an outermost t-batch."""
         shape = joint_shape(X.shape[:-2], self.model.batch_shape)
-        X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
+        X = X.expand(*shape, *X.shape[-2:])  # or the points would broadcast with the model's batch
         chunks = []
         model = self._differentiable_model()
         for part in model.models if isinstance(model, ModelList) else [model]:

@@ -32,7 +32,7 @@ class Bounds:
     points a call costs as much for two models as for one, and a graph node more than its
     arithmetic. Others are evaluated one after the other.
 
-    The beliefs are of models with the same inputs and batch shape.
+    The models have the same inputs and batch shape.
     """
 
     def __init__(self, beliefs: Sequence[Belief]) -> None:

@@ -112,6 +112,7 @@ class FastMarginals(Model):
         )
         if posterior_transform is None:
             return _MarginalPosterior(mean, variance)
+        # Other transforms read the distribution, which takes longer to build than the moments.
         if type(posterior_transform) is ScalarizedPosteriorTransform and len(moments) == 1:
             linear: Any = posterior_transform  # parts of a module have no static type
             weight = linear.weights.to(mean)

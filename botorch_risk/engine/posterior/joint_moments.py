@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Joint:
     r"""The joint posterior within groups of points, from factors that are computed once.
 
-    `UnsupportedError` is raised for a posterior that is not Gaussian.
+    A posterior that is not Gaussian raises an UnsupportedError.
 
     Attributes:
         model: With one outcome.
@@ -48,6 +48,7 @@ class Joint:
         if self.process is None:
             posterior = gaussian_posterior(self.model, X, self.posterior_transform)
             covariance = posterior.distribution.covariance_matrix
+            # The groups come first, as a t-batch.
             return posterior.mean.squeeze(-1).movedim(0, -2), covariance.movedim(0, -3)
         at = self.process.at(self.as_points(X))
         covariance = self.process.covariance_within(at, X.shape[-2])

@@ -274,7 +274,7 @@ class ProductMarginals:
         return (
             X.dtype == torch.float64  # a rank cut at 1e-13 means nothing in float32
             and X.shape[-2] > 0
-            and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
+            and X.shape[:-2] == model.batch_shape  # W may have a larger batch than the model
             and self.belief.closed_form
             and keeps_apart(transform, self.points.shape[-1])
         )

@@ -53,7 +53,7 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor, targets: Targets, dense: bool) -> Candidates:
-        r"""The points of a `B x |D|` mask, the targets first if it pays to evaluate them too."""
+        r"""The points of a `B x |D|` mask, the targets first if that saves covariances."""
         row = targets.row
         if dense or 2 * int(mask.gather(-1, row).sum()) < row.numel():
             return cls(*padded_index(mask), shared=0)

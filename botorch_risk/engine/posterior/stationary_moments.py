@@ -100,7 +100,7 @@ def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor 
     r"""`mean + width * standard deviation` in the units of the outcome, in one node of the graph.
 
     `width` is broadcastable to `batch_shape x 1`, below 0 for a lower bound, and None for the mean
-    alone, which takes `n` operations a point and not `n^2`; the other arguments are those of
+    alone, which takes `n` operations per point and not `n^2`; for the other arguments see
     `outcome_moments`.
     """
     bound: Tensor = _OutcomeBound.apply(X, cache, floor, width)

@@ -117,7 +117,7 @@ class WeightedSums:
         for weight, rate in zip(*MIXTURES[kernel.nu], strict=True):
             along = scaled @ of_w.mul(-rate).exp_() @ scaled.mT
             total.addcmul_(of_x.mul(-rate).exp_(), along, value=weight)
-        return (total + total.mT) / 2  # symmetric but for rounding
+        return (total + total.mT) / 2  # symmetric up to rounding before
 
 
 class _MomentsAt(torch.autograd.Function):

@@ -136,7 +136,7 @@ class _Weighted:
         return _Weighted(self.rows, self.seeds, draws, known, log_proposal, *weighed, parts)
 
     def _drawn(self) -> tuple[ndarray, list[tuple[int, ndarray, ndarray]]]:
-        r"""New draws, `R x NUM_DRAWS x p`, and the parts of the mixture that they are of."""
+        r"""New draws, `R x NUM_DRAWS x p`, and the parts that they add to the mixture."""
         num_far = 0 if self.parts else int(_SHARE_FAR * NUM_DRAWS)
         near = _WIDER if self.parts else _FIRST
         scales = [(NUM_DRAWS - num_far, near), (num_far, _FAR * near)][: 1 + (num_far > 0)]
