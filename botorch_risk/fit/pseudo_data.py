@@ -6,14 +6,10 @@ the whole domain instead, each with the outcome of the nearest observation:
 
     theta = argmax_theta [ log N(y' | mu_theta(x'), K_theta(x', x') + noise) + log p(theta) ]   (2)
 
-Predictions use the real data (Eq. 3). The M_t = 2 |D| outcomes are copies of |D| values, which the
-likelihood treats as independent: it counts each about twice, and steps between copies look like a
-rough or noisy function, so lengthscales come out shorter and noise larger. A likelihood of twice as
-many points also costs up to eight times as much.
-
-If an input was observed several times, |D| is the number of different inputs, and a pseudo-point
-has all the outcomes of its nearest input: again each counts about twice, while the repeats still
-inform the noise.
+Predictions use the real data (Eq. 3). The M_t = 2 |D| outcomes are copies of |D| values, one for
+each different input, which the likelihood treats as independent: it counts each about twice, and
+steps between copies look like a rough or noisy function, so lengthscales come out shorter and noise
+larger. A likelihood of twice as many points also costs up to eight times as much.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
 (`bench/reproduction/uhe/README.md`):
@@ -74,11 +70,10 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
 
     It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
     estimated by Eq. (2) of [Ha2023uhe]_, with the model's own priors, and the model predicts from
-    its own data. Pseudo-points are drawn once, here; each has the outcome of the nearest
-    observation (and its noise, if it is fixed), or of all observations of the nearest input. With
-    the data themselves as `points` it is the ordinary likelihood, even if inputs repeat. Additional
-    noise, learnt on top of fixed noise, is common to all pseudo-points. `fit_pseudo_data` does the
-    same in closed form, several times faster.
+    its own data. `pseudo_points` are drawn once, here, and have the noise of their observations if
+    it is fixed. With the data themselves as `points` it is the ordinary likelihood, even if inputs
+    repeat. Additional noise, learnt on top of fixed noise, is common to all pseudo-points.
+    `fit_pseudo_data` does the same in closed form, several times faster.
 
     It supports a `SingleTaskGP` of any batch shape, and a `MeanVarianceGP`, whose two processes are
     each fitted to their own pseudo-data. Integer or categorical inputs need the user's `points`.

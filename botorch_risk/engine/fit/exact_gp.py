@@ -41,13 +41,12 @@ def fit_exact_gp(
 ) -> FitResult:
     r"""Maximise the marginal likelihood of an exact Gaussian process, with its priors, in place.
 
-    The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`, which
-    `fit_gpytorch_mll` also maximises. The gradients have a closed form in the logarithms of the
-    positive hyperparameters, and the constant mean is optimal given these, by generalised least
-    squares. Outcomes may have any unit and any offset. Every replicate converges on its own. A
-    numerical failure is reported in the replicate's status; it keeps its hyperparameters and does
-    not affect the others. Parameters that do not require gradients are kept. The model is left in
-    evaluation mode.
+    The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`. The
+    gradients have a closed form in the logarithms of the positive hyperparameters, and the constant
+    mean is optimal given these, by generalised least squares. Outcomes may have any unit and any
+    offset. Every replicate converges on its own. After a numerical failure, which its status
+    reports, a replicate keeps its hyperparameters and does not affect the others. Parameters that
+    do not require gradients are kept. The model is left in evaluation mode.
 
     The closed form supports a `SingleTaskGP` (or a subclass with its `forward`) of any batch shape;
     RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
@@ -55,10 +54,10 @@ def fit_exact_gp(
     outcome transform; any priors on the hyperparameters themselves except uniform ones. BoTorch's
     `fit_gpytorch_mll` fits everything else, and the result says why. Both processes of a
     `MeanVarianceGP` that learns the noise from all readings are fitted at once, to the evidence of
-    `fit/laplace_evidence.py`, from starts of their own.
+    `models/laplace_evidence.py`, from starts of their own.
 
     On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
-    intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
+    intermediate sizes beyond 1,600 points, and the distinct optima start the fit to all points. A
     fit with `observed` starts on all points. Without `previous`, no fit ends below the model's
     current values, and from 300 points on, a fit tries for each input whether the noise at its end
     is variation along this input, or the reverse.
@@ -79,10 +78,10 @@ def fit_exact_gp(
             The fit equals one without the masked rows.
         previous: The `optimum` of the fit to almost the same data, as in the last round of a loop.
             It is then the only start, and a fit takes 3 to 6 evaluations instead of 25. A replicate
-            also uses its other starts if it has at most 16 points, if their number has grown by a
-            quarter since it last did, if a hyperparameter has moved by more than a factor of 2, or
-            if it has not converged; the best result counts. With at most 16 points one start is
-            enough if repeats determine the noise.
+            also uses its other starts if it has at most 16 points (of a `MeanVarianceGP`, unless
+            repeats determine the noise), if the points have become a quarter more since it last
+            did, if a hyperparameter has moved by more than a factor of 2, or if it has not
+            converged; the best result counts.
         max_iterations: The maximum number of steps from a start.
         tolerance: The largest entry of the gradient per observed point at which a start has
             converged. At 1e-7, fits from different starts agree to about this precision, for one or

@@ -224,7 +224,7 @@ def _modules(model: SingleTaskGP) -> list[Any]:
 
 
 def _kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
-    r"""Inputs as the model's kernel sees them, `R x m x d`: transformed, active dimensions only"""
+    r"""Inputs as the model's kernel sees them, `R x m x d`: transformed, active dimensions only."""
     active, batch_shape = model.covar_module.active_dims, model.train_targets.shape[:-1]
     X = model.transform_inputs(X).detach()
     X = X if active is None else X[..., active]

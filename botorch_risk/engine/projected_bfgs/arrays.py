@@ -25,7 +25,7 @@ FEW_FINISHED = 0.25
 
 @dataclass(frozen=True)
 class Arrays:
-    r"""NumPy if there is no device, else PyTorch on it."""
+    r"""NumPy without a device, else PyTorch on the device."""
 
     device: torch.device | None = None
 
