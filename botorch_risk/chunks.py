@@ -3,8 +3,8 @@ r"""Block sizes of large computations.
 No result depends on them. Replicates, points and environmental values multiply to tensors that do
 not fit in memory and are slow long before that: on a CPU a block that leaves the core's cache costs
 up to three times as much per entry. On a GPU a small block leaves most of it idle, and only its
-memory is a limit. Each computation that works in blocks therefore has two sizes: that of a CPU was
-measured, that of a GPU is a bound on its memory.
+memory is a limit. Each computation that works in blocks therefore has two sizes: the one of a CPU
+was measured, the one of a GPU bounds its memory.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,6 @@ class ChunkSize:
     gpu: int = 2**26
 
     def entries(self, device: torch.device) -> int:
-        r"""The number of entries in a block on a device."""
         return self.cpu if device.type == "cpu" else self.gpu
 
     def rows(self, device: torch.device, entries_per_row: int) -> int:
@@ -48,11 +47,8 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
         function: Maps `batch_shape x m x d` points to `batch_shape x m` values. If the points
             broadcast, so that several replicates share them, the values have the batch shape of
             the replicates.
-        X: The points, `batch_shape x m x d`.
+        X: The points, `batch_shape x m x d`, in which the values are once differentiable.
         chunk_size: The number of points to evaluate at a time.
-
-    Returns:
-        `batch_shape x m` values, once differentiable in `X`.
     """
     if X.shape[-2] <= chunk_size:
         return function(X)

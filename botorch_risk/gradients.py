@@ -24,9 +24,6 @@ def require_gradients(name: str) -> None:
     r"""Refuse PyTorch's inference mode, in which no gradient can be computed.
 
     `torch.no_grad` is allowed: gradients are switched on where needed.
-
-    Raises:
-        UnsupportedError: In inference mode.
     """
     if torch.is_inference_mode_enabled():
         raise UnsupportedError(
@@ -36,12 +33,7 @@ def require_gradients(name: str) -> None:
 
 
 def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Values at points that do not interact, and their gradients by autograd, both detached.
-
-    Args:
-        evaluate: Maps points to values, each of its own point.
-        X: The points.
-    """
+    r"""Values at points that do not interact, and their gradients by autograd, both detached."""
     X = X.detach().requires_grad_()
     with torch.enable_grad():
         values = evaluate(X)
@@ -52,10 +44,8 @@ def differentiated(evaluate: Callable[[Tensor], Tensor], X: Tensor) -> tuple[Ten
 def with_gradient(function: Callable[[Tensor], tuple[Tensor, Tensor]], X: Tensor) -> Tensor:
     r"""Values at points that do not interact, as one node of the graph, once differentiable.
 
-    Args:
-        function: Maps points `... x m x d` to values `... x m` and the gradient of each in its own
-            point, `... x m x d`, without a graph.
-        X: The points.
+    `function` maps points `... x m x d` to values `... x m` and the gradient of each in its own
+    point, `... x m x d`, without a graph.
     """
     values: Tensor = _WithGradient.apply(X, function)
     return values

@@ -16,8 +16,8 @@ def squared_differences(first: Tensor, second: Tensor) -> Tensor:
             shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
             first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
         return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    # There `cdist` takes a block of threads for each pair: at n = 1,000 three times as long as the
-    # factorisation.
+    # On a GPU `cdist` uses a block of threads for each pair: at n = 1,000 it takes three times as
+    # long as the factorisation.
     columns = zip(first.unbind(-1), second.unbind(-1), strict=True)
     differences = (one.unsqueeze(-1) - other.unsqueeze(-2) for one, other in columns)
     total = next(differences).square_()
@@ -30,7 +30,7 @@ def inverse_of_factored(factor: Tensor) -> Tensor:
     r"""`(L L')^-1` of lower triangular `L`, `batch_shape x n x n`."""
     if factor.device.type == "cpu":
         return torch.cholesky_inverse(factor)
-    # There a batch would go to a library that waits for the device, or through one by one.
+    # On a GPU a batch would go to a library that waits for the device, or one matrix at a time.
     identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     root = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
     return root.mT @ root

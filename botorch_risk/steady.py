@@ -50,9 +50,7 @@ def is_known(key: Hashable) -> bool:
 def remember(key: Hashable, kept: Any) -> None:
     r"""Note that a check has passed, if there is a block.
 
-    Args:
-        key: Its name; an object's address is a valid name while the object lives.
-        kept: Objects that have to live as long as the block.
+    An object's address is a valid key while the object lives: `kept` lives as long as the block.
     """
     known = _known.get()
     if known is not None:
@@ -60,11 +58,9 @@ def remember(key: Hashable, kept: Any) -> None:
 
 
 def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
-    r"""The result of a look, made at most once in the present block.
+    r"""The result of a look at values, made once in the present block; None outside of blocks.
 
-    Args:
-        key: Its name; for this and `kept` see `remember`.
-        look: Looks at values, which makes the host wait for a device.
+    For `key` and `kept` see `remember`.
     """
     known = memory()
     if known is None:
@@ -111,11 +107,8 @@ def looks_at_once() -> Iterator[None]:
 def expect(holds: Tensor, otherwise: Callable[[], Any]) -> None:
     r"""Call a function that raises or warns if a flag does not hold, in a block at its end.
 
-    On a CPU it is called at once.
-
-    Args:
-        holds: A boolean tensor with no dimension.
-        otherwise: The function. Tensors that it reads must not be written to.
+    On a CPU it is called at once. `holds` has no dimension. The tensors that the function reads
+    must not be written to.
     """
     expected = _expected.get()
     if expected is not None and holds.device.type != "cpu" and not torch.compiler.is_compiling():

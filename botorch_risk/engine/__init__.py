@@ -27,7 +27,7 @@ Fits, in place, one status for each entry of the batch:
     fit_exact_gp(model, previous=None, num_restarts=0, seeds=None, observed=None) -> FitResult
     fit_to_data(model, X, targets, noise, counted, make_mll=...) -> FitResult
     FitResult.optimum: Optimum          where the next fit starts: `previous`
-    FitObjective                        a loss of one's own: .minimize(Starts), .maximize(..)
+    FitObjective                        any other loss: .minimize(Starts), .maximize(..)
     MarginalLikelihoodObjective.of(model), a FitObjective; NotInClosedFormError if it cannot be
 
 Samples of the hyperparameters, in place of a fit; `model` of batch shape `[S]` or `[S, R]`:

@@ -18,8 +18,6 @@ _present: ContextVar[_Progress | None] = ContextVar("progress", default=None)
 
 
 class _Progress:
-    r"""What has been done since the beginning, for one message each interval."""
-
     def __init__(self, task: str) -> None:
         self._task, self._stage, self._count = task, "", 0
         self._begun = monotonic()
@@ -56,7 +54,7 @@ def reporting(task: str) -> Iterator[None]:
 
 
 def advance(count: int = 0) -> None:
-    r"""Count evaluations that have ended, and say where the present block is if it is time to."""
+    r"""Count evaluations that have ended, and log a message if one is due."""
     if (progress := _present.get()) is not None:
         progress.advance(count)
 

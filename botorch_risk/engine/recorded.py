@@ -47,25 +47,23 @@ class CudaGraph:
     r"""A recording on an NVIDIA GPU.
 
     Args:
-        function: What to record. It launches kernels and nothing else: it neither waits for the
-            device nor uploads.
+        function: What to record. It launches kernels and nothing else: CUDA raises a RuntimeError
+            if it waits for the device or uploads.
         X: An input; others have its shape.
         given: Further inputs, which change rarely.
-
-    Raises:
-        RuntimeError: If the function does anything other than launch kernels.
     """
 
     def __init__(self, function: Callable[..., Tensor], X: Tensor, *given: Tensor) -> None:
         self._input, self._graph = X.clone(), torch.cuda.CUDAGraph()
         self._given = [each.clone() for each in given]
         present, stream = torch.cuda.current_stream(X.device), torch.cuda.Stream(X.device)
-        stream.wait_stream(present)
+        stream.wait_stream(present)  # which makes the copies above
         collects = gc.isenabled()
         gc.disable()  # to free another graph would end the recording
         try:
             with torch.cuda.stream(stream), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the empty graph that a failure leaves
+                # By default an allocation by another thread would be an error as well.
                 self._graph.capture_begin(capture_error_mode="thread_local")
                 try:
                     self._output = function(self._input, *self._given)
@@ -96,7 +94,7 @@ def are_recorded(device: torch.device, entries: int) -> bool:
 
 
 class Recorded:
-    r"""A function of one tensor, which is recorded if that is possible and pays.
+    r"""A function of one tensor, which is recorded if a GPU can and if that saves time.
 
     Args:
         function: From a tensor to a tensor. Everything else that it reads must stay unchanged
@@ -107,7 +105,6 @@ class Recorded:
         self._function = function
 
     def __call__(self, X: Tensor) -> Tensor:
-        r"""What the function returns."""
         made = memory()
         if made is None or X.device.type not in RECORDERS:
             return self._function(X)
@@ -119,6 +116,7 @@ class Recorded:
         if recording is None:
             recording = _recording(self._function, X)
             made[key] = self, recording
+        # A copy, as the next call overwrites what a recording returns.
         return self._function(X) if recording is _CANNOT else recording(X).clone()
 
 
@@ -230,7 +228,6 @@ class SelectedRows:
         self._is_kept, self._last = is_kept, np.empty(0)
 
     def has(self, rows: ndarray) -> bool:
-        r"""Whether it accepts these rows."""
         if self._is_kept and len(rows) <= len(self._rows):
             return bool(np.isin(rows, self._rows).all())
         return np.array_equal(rows, self._rows)
@@ -240,7 +237,7 @@ class SelectedRows:
         among: Any = slice(None)
         if len(rows) < len(self._rows):
             among = np.searchsorted(self._rows, rows)
-            self._last[among] = values
+            self._last[among] = values  # finished rows stay where they ended
         else:
             self._last = values.copy()
         blocks = sent(self._last, self._like.device).to(self._like).split(self._size)

@@ -53,15 +53,11 @@ def fit_gpytorch_mll_closed_form(
         mll: The loss, in training mode.
         closure: BoTorch's argument for a loss with gradients, which the closed form refuses.
         rough_start: As in `fit_exact_gp`, like the next two; pass them by `optimizer_kwargs`.
-        max_iterations: The maximum number of steps from a start.
-        tolerance: The largest gradient entry per point at which a start has converged.
+        max_iterations: As in `fit_exact_gp`.
+        tolerance: As in `fit_exact_gp`.
 
     Returns:
         The negative objective, summed over the batch, and how the fit ended.
-
-    Raises:
-        UnsupportedError: If a closure is given.
-        ValueError: If a number is out of its range.
 
     Example:
         >>> import torch
@@ -194,8 +190,9 @@ class _Fit:
     def precedes(self, shape: tuple[tuple[str, int], ...], targets: Tensor) -> bool:
         r"""Whether a fit has these hyperparameters, and targets that begin with the same rows.
 
-        Targets may differ in location and scale, in each replicate.
+        The location and the scale may differ, in each replicate.
         """
+        # A loop may standardise its outcomes again in every round.
         (count, n), (new_count, new_n) = self.targets.shape, targets.shape
         if (self.shape, count) != (shape, new_count) or n > new_n:
             return False

@@ -31,13 +31,13 @@ class Estimator(Protocol):
     r"""Estimates the hyperparameters of a model from its data.
 
     Example:
+        >>> from botorch_risk.examples import unit
         >>> from botorch_risk.papers import uhe_bo
         >>> class KnownLengthscale:
         ...     def __call__(self, model, seeds, t, observed=None):
         ...         model.covar_module.lengthscale = 0.2
         ...         return model.eval()
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> strategy = uhe_bo(bounds, seeds=0, estimator=KnownLengthscale(), num_initial=4)
+        >>> strategy = uhe_bo(unit, seeds=0, estimator=KnownLengthscale(), num_initial=4)
         >>> X = strategy.ask()
         >>> strategy.tell(X, (6 * X).sin())
         >>> strategy.ask().shape
@@ -78,8 +78,7 @@ class ContinuedEstimator(Estimator, Protocol):
 class MaximumAPosteriori:
     r"""The usual estimate, by `fit_exact_gp`: the marginal likelihood times the priors.
 
-    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` counts starts in addition to those of
-    `fit_exact_gp`.
+    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` counts starts beyond the ones of `fit_exact_gp`.
     """
 
     num_restarts: int = 0
@@ -109,10 +108,6 @@ class PseudoData:
         redraw: Whether each round draws new pseudo-points, as in the paper. Otherwise they are kept
             and only extended, so the estimate does not jump between rounds.
         num_restarts: Starts in addition to the starts of `fit_pseudo_data`.
-
-    Raises:
-        BotorchTensorDimensionError: If the bounds have another shape.
-        ValueError: If a number is out of its range, or `points` unknown.
     """
 
     bounds: Tensor | None = None
@@ -176,7 +171,6 @@ class FullyBayesian:
     Raises:
         ImportError: When called, if NumPyro is not installed.
         UnsupportedError: When called, if the model has several replicates.
-        ValueError: If a number is below 1, or `warmup_steps` negative.
     """
 
     warmup_steps: int = 200

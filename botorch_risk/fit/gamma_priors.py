@@ -45,7 +45,6 @@ def set_gamma_priors(
 
     Raises:
         UnsupportedError: If the kernel has no lengthscale.
-        ValueError: If a number is not positive or a choice unknown.
     """
     if reading not in ("rate", "scale") or density_of not in ("log", "natural"):
         raise ValueError(

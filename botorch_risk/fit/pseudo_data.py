@@ -6,14 +6,10 @@ the whole domain instead, each with the outcome of the nearest observation:
 
     theta = argmax_theta [ log N(y' | mu_theta(x'), K_theta(x', x') + noise) + log p(theta) ]   (2)
 
-Predictions use the real data (Eq. 3). The M_t = 2 |D| outcomes are copies of |D| values, which the
-likelihood treats as independent: it counts each about twice, and steps between copies look like a
-rough or noisy function, so lengthscales come out shorter and noise larger. A likelihood of twice as
-many points also costs up to eight times as much.
-
-If an input was observed several times, |D| is the number of different inputs, and a pseudo-point
-has all the outcomes of its nearest input: again each counts about twice, while the repeats still
-inform the noise.
+Predictions use the real data (Eq. 3). The M_t = 2 |D| outcomes are copies of |D| values, one for
+each different input, which the likelihood treats as independent: it counts each about twice, and
+steps between copies look like a rough or noisy function, so lengthscales come out shorter and noise
+larger. A likelihood of twice as many points also costs up to eight times as much.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
 (`bench/reproduction/uhe/README.md`):
@@ -63,9 +59,9 @@ from botorch_risk.points import coefficients_kept, original_inputs
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than for ordinary data.
 MUCH_ROUGHER = {"lengthscale": 0.1, "noise": 0.01}
-# Points that are drawn anew move the optimum by more than a round of data does, so that nearly
-# every round starts afresh as well. Starts that promise too little against the one that goes on end
-# early; of 174 rounds 7 ended lower than with all starts, and 12 higher.
+# New points move the optimum by more than a round of data does, so that nearly every round uses the
+# other starts too. Those that promise too little compared with the one that goes on end early; of
+# 174 rounds 7 ended lower than with all starts, and 12 higher.
 HOPE = 4.0
 
 
@@ -74,11 +70,10 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
 
     It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
     estimated by Eq. (2) of [Ha2023uhe]_, with the model's own priors, and the model predicts from
-    its own data. Pseudo-points are drawn once, here; each has the outcome of the nearest
-    observation (and its noise, if it is fixed), or of all observations of the nearest input. With
-    the data themselves as `points` it is the ordinary likelihood, even if inputs repeat. Additional
-    noise, learnt on top of fixed noise, is common to all pseudo-points. `fit_pseudo_data` does the
-    same in closed form, several times faster.
+    its own data. `pseudo_points` are drawn once, here, and have the noise of their observations if
+    it is fixed. With the data themselves as `points` it is the ordinary likelihood, even if inputs
+    repeat. Additional noise, learnt on top of fixed noise, is common to all pseudo-points.
+    `fit_pseudo_data` does the same in closed form, several times faster.
 
     It supports a `SingleTaskGP` of any batch shape, and a `MeanVarianceGP`, whose two processes are
     each fitted to their own pseudo-data. Integer or categorical inputs need the user's `points`.
@@ -119,13 +114,11 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
             seeds: One seed for each replicate, the batch flattened. New seeds in each round redraw
                 the points, as in the paper.
-            points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
+            points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`,
+                also for errors.
 
         Raises:
-            BotorchTensorDimensionError: If a shape does not fit.
-            InputDataError: If there are fewer than two observations, or one out of bounds.
             UnsupportedError: If the model has several tasks.
-            ValueError: If there are fewer pseudo-points than distinct inputs.
         """
         super().__init__(likelihood, model)
         bounds = as_floating(bounds, "bounds")
@@ -213,18 +206,15 @@ def fit_pseudo_data(
         The result of the fit, with the objective per pseudo-point.
 
     Raises:
-        BotorchTensorDimensionError: If a shape does not fit.
-        InputDataError: If a replicate has fewer than two observations, or one out of bounds.
         UnsupportedError: If restarts or a mask are given for a model that the closed form does not
             support.
-        ValueError: If there are fewer pseudo-points than distinct inputs.
 
     Example:
         >>> import torch
+        >>> from botorch_risk.examples import unit
         >>> X = torch.rand(3, 9, 1, dtype=torch.double)
         >>> model = SingleTaskGP(X, (6 * X).sin())
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> result = fit_pseudo_data(model, bounds, seeds=[0, 1, 2])
+        >>> result = fit_pseudo_data(model, unit, seeds=[0, 1, 2])
         >>> len(result.status), result.method
         (3, 'closed form')
     """
@@ -284,18 +274,15 @@ def compare_losses(
 ) -> dict[str, Estimates]:
     r"""Fit copies of a model to its data and to pseudo-data, by Eq. (2) of [Ha2023uhe]_.
 
-    It takes the arguments of `fit_pseudo_data`; the closed form has to support the model, which is
-    not changed.
-
-    Returns:
-        A dictionary from hyperparameters, such as `lengthscale` and `noise`, to their estimates in
-        the model's units.
+    It has the arguments of `fit_pseudo_data`; the closed form has to support the model, which is
+    not changed. The keys are hyperparameters, such as `lengthscale` and `noise`, and the estimates
+    are in the model's units.
 
     Example:
         >>> import torch
+        >>> from botorch_risk.examples import unit
         >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1) ** 3  # most near 0
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> table = compare_losses(SingleTaskGP(X, (9 * X).sin()), bounds, seeds=0)
+        >>> table = compare_losses(SingleTaskGP(X, (9 * X).sin()), unit, seeds=0)
         >>> ordinary, pseudo_data = table["lengthscale"]
         >>> bool(ordinary > pseudo_data)  # outcomes of the nearest data make steps
         True

@@ -68,19 +68,13 @@ def pseudo_points(
             duplicates count once.
         observed: An optional boolean mask, `batch_shape x n`, of rows that exist.
 
-    Returns:
-        The points, in the dtype and on the device of `X`.
-
     Raises:
-        BotorchTensorDimensionError: If a shape does not fit.
-        InputDataError: If a replicate has fewer than two observations, or one out of bounds, or
-            `points` are not finite.
-        ValueError: If there are fewer pseudo-points than distinct inputs, the bounds are not a box,
-            the design is unknown, or the number of seeds does not match the replicates.
+        InputDataError: If a replicate has fewer than two observations, or one out of bounds.
+        ValueError: If there are fewer pseudo-points than distinct inputs.
 
     Example:
-        >>> X, bounds = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]])
-        >>> drawn = pseudo_points(X, bounds, 4, seeds=0, points="sobol")
+        >>> from botorch_risk.examples import unit
+        >>> drawn = pseudo_points(torch.tensor([[0.0], [1.0]]), unit, 4, seeds=0, points="sobol")
         >>> torch.equal(drawn.neighbours, (drawn.X > 0.5).long().squeeze(-1))
         True
     """

@@ -14,13 +14,9 @@ from botorch_risk.matrices import squared_differences
 
 @dataclass(frozen=True)
 class TrainingCovariance:
-    r"""Covariances at the training inputs, for rows of hyperparameters.
+    r"""Covariances at the training inputs, for rows of hyperparameters."""
 
-    Attributes:
-        covariance: `rows x n x n`, without the noise.
-    """
-
-    covariance: Tensor
+    covariance: Tensor  # rows x n x n, without the noise
     _Z: Tensor  # scaled inputs, rows x n x d
     _lengthscale: Tensor
     _outputscale: Tensor  # rows
@@ -34,12 +30,8 @@ class TrainingCovariance:
     ) -> TrainingCovariance:
         r"""Evaluate a stationary kernel at all pairs of inputs.
 
-        Args:
-            X: Inputs, `rows x n x d`.
-            nu: The smoothness of the kernel; infinite for the squared exponential.
-            lengthscale: `rows x d`, or `rows x 1`.
-            outputscale: `rows x 1`; None for a kernel without one.
-            shift: What is added to all entries, the prior variance of a constant mean; `rows`.
+        `X` is `rows x n x d`, `lengthscale` `rows x d` or `rows x 1`, `outputscale` `rows x 1`.
+        `shift`, `rows`, is added to all entries: the prior variance of a constant mean.
         """
         scale = torch.ones_like(lengthscale[:, :1]) if outputscale is None else outputscale
         scale = scale.squeeze(-1)
@@ -53,6 +45,7 @@ class TrainingCovariance:
 
     def gradient(self, sensitivity: Tensor) -> Tensor:
         r"""Derivatives in lengthscales and output scale from that in the covariance, `rows x p`."""
+        # `lengthscale_gradient` halves and negates, for Eq. (5.9).
         weighted = -2 * sensitivity * self._slope
         found = [lengthscale_gradient(self._Z, weighted, self._outputscale, self._lengthscale)]
         if self._has_outputscale:

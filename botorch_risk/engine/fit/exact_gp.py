@@ -41,13 +41,12 @@ def fit_exact_gp(
 ) -> FitResult:
     r"""Maximise the marginal likelihood of an exact Gaussian process, with its priors, in place.
 
-    The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`, which
-    `fit_gpytorch_mll` also maximises. The gradients have a closed form in the logarithms of the
-    positive hyperparameters, and the constant mean is optimal given these, by generalised least
-    squares. Outcomes may have any unit and any offset. Every replicate converges on its own. A
-    numerical failure is reported in the replicate's status; it keeps its hyperparameters and does
-    not affect the others. Parameters that do not require gradients are kept. The model is left in
-    evaluation mode.
+    The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`. The
+    gradients have a closed form in the logarithms of the positive hyperparameters, and the constant
+    mean is optimal given these, by generalised least squares. Outcomes may have any unit and any
+    offset. Every replicate converges on its own. After a numerical failure, which its status
+    reports, a replicate keeps its hyperparameters and does not affect the others. Parameters that
+    do not require gradients are kept. The model is left in evaluation mode.
 
     The closed form supports a `SingleTaskGP` (or a subclass with its `forward`) of any batch shape;
     RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
@@ -55,10 +54,10 @@ def fit_exact_gp(
     outcome transform; any priors on the hyperparameters themselves except uniform ones. BoTorch's
     `fit_gpytorch_mll` fits everything else, and the result says why. Both processes of a
     `MeanVarianceGP` that learns the noise from all readings are fitted at once, to the evidence of
-    `fit/laplace_evidence.py`, from starts of their own.
+    `models/laplace_evidence.py`, from starts of their own.
 
     On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
-    intermediate sizes from 1,600 points on, and the distinct optima start the fit to all points. A
+    intermediate sizes beyond 1,600 points, and the distinct optima start the fit to all points. A
     fit with `observed` starts on all points. Without `previous`, no fit ends below the model's
     current values, and from 300 points on, a fit tries for each input whether the noise at its end
     is variation along this input, or the reverse.
@@ -74,33 +73,28 @@ def fit_exact_gp(
             `MeanVarianceGP`, which has starts of its own.
         num_restarts: Further starts for each replicate, drawn from the priors (or around the first
             start if a prior cannot be sampled); the best result counts.
-        seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.
+        seeds: One for each replicate, the batch flattened; needed by `num_restarts` only.
         observed: An optional boolean mask, `batch_shape x n`, for replicates of different sizes.
             The fit equals one without the masked rows.
         previous: The `optimum` of the fit to almost the same data, as in the last round of a loop.
             It is then the only start, and a fit takes 3 to 6 evaluations instead of 25. A replicate
-            also uses its other starts if it has at most 16 points, if their number has grown by a
-            quarter since it last did, if a hyperparameter has moved by more than a factor of 2, or
-            if it has not converged; the best result counts. With at most 16 points one start is
-            enough if repeats determine the noise.
+            also uses its other starts if it has at most 16 points (of a `MeanVarianceGP`, unless
+            repeats determine the noise), if the points have become a quarter more since it last
+            did, if a hyperparameter has moved by more than a factor of 2, or if it has not
+            converged; the best result counts.
         max_iterations: The maximum number of steps from a start.
         tolerance: The largest entry of the gradient per observed point at which a start has
             converged. At 1e-7, fits from different starts agree to about this precision, for one or
             two more evaluations than at 1e-5. Rounding keeps it above about 1e-4 in float32.
 
     Raises:
-        BotorchTensorDimensionError: If `observed` does not have the shape of the targets, or
-            `previous` does not match the replicates or the hyperparameters.
         UnsupportedError: In `torch.inference_mode`, for a model that is not an exact Gaussian
             process, or if restarts or a mask are given for one that the closed form does not
             support.
-        ValueError: If the number of seeds does not match the replicates, or another number is out
-            of its range.
 
     Example:
-        >>> import torch
         >>> from botorch.models import SingleTaskGP
-        >>> X = torch.linspace(0, 1, 8, dtype=torch.float64).unsqueeze(-1).expand(3, 8, 1)
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1).expand(3, 8, 1)
         >>> Y = torch.stack([(k * X[0]).sin() for k in (3, 6, 9)])
         >>> result = fit_exact_gp(SingleTaskGP(X, Y))
         >>> [status.value for status in result.status], result.method
@@ -152,10 +146,10 @@ def fit_to_data(
 ) -> FitResult:
     r"""Fit the hyperparameters of a model to other data than its own, in place.
 
-    It predicts from its own data. The arguments of `fit_exact_gp` have the same meaning.
+    It predicts from its own data.
 
     Args:
-        model: The model, left in evaluation mode.
+        model: As in `fit_exact_gp`, like the errors.
         X: Inputs before the model's input transform, `batch_shape x M x d`.
         targets: Outcomes in the model's units, `batch_shape x M`.
         noise: Their noise variances, `batch_shape x M`, if the model's noise is fixed.
@@ -165,11 +159,6 @@ def fit_to_data(
             no second start.
         hope: As in `minimize_rows`, for other starts next to a warm one.
         **options: Further arguments of `fit_exact_gp`.
-
-    Raises:
-        InputDataError: If the model's noise is fixed, and `noise` is missing.
-        UnsupportedError: In `torch.inference_mode`; if restarts or a mask are given for a model
-            that the closed form does not support; or if the model is not an exact GP.
     """
     require_gradients("fit_to_data")
     if noise is None and isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
@@ -198,21 +187,16 @@ def _fit_loss(
 ) -> FitResult:
     r"""Fit a model to a marginal likelihood in closed form, or by BoTorch if there is none.
 
-    Args:
-        model: The model, left in evaluation mode.
-        make_mll: Builds the loss, for BoTorch.
-        read_data: Maps the parts of the model to parts with the data of the loss, and to the mask
-            of these data, `R x n`, or None.
-        observed: The mask that the user gave, which BoTorch does not accept.
-        rougher: The factors that make a second start from the first; None for no second start.
-        num_restarts: As in `fit_exact_gp`, like the other arguments.
-        hope: As in `minimize_rows`, for other starts next to a warm one.
+    `read_data` maps the parts of the model to parts with the data of the loss, and to the mask of
+    these data, `R x n`, or None. `observed` is the mask that the user gave, which BoTorch does not
+    accept.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
-    if seeds is not None:
+    if seeds is not None:  # checked even if no restart needs them
         as_seeds(seeds)
     with mode_kept_on_errors(model):
+        # In evaluation mode BoTorch stores the training inputs transformed.
         put_in_mode(model, training=True)
         try:
             parts = ExactGPParts.read(model)
@@ -237,6 +221,7 @@ def _fit_loss(
             options={
                 "max_iterations": max_iterations,
                 "gradient_tolerance": tolerance,
+                # Without a warm start no start is given up because it promises little.
                 "hope": np.inf if previous is None else hope,
             },
         )
@@ -269,7 +254,7 @@ def _fit_parts(
     objective = MarginalLikelihoodObjective(parts, observed)
     draws = draws_of_restarts(parts.batch_shape, num_restarts, seeds)
 
-    @cache
+    @cache  # made when first needed: most warm fits need none of them
     def starts() -> Starts:
         return make_starts(objective, parts.batch_shape, rougher, draws)
 
@@ -312,7 +297,7 @@ def _fit_by_botorch(
     model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})
-    mll.train()
+    mll.train()  # the model then returns its prior at the training inputs
     with torch.no_grad():
         inputs = [model.transform_inputs(X=X) for X in model.train_inputs]
         objective = mll(model(*model.train_inputs), model.train_targets, *inputs)

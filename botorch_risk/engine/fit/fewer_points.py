@@ -76,10 +76,7 @@ def sizes_of_first_fits(X: Tensor) -> list[int]:
 
 
 def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPParts:
-    r"""The parts of a model with a subset of the points, of inputs in the range `extent`.
-
-    The choice depends on the inputs of the replicate alone.
-    """
+    r"""The parts of a model with a subset of the points, which the inputs alone determine."""
     index = choose(in_unit_ranges(parts.X, extent), size)
     noise = parts.fixed_noise
     return replace(
@@ -99,10 +96,8 @@ def choose(X: Tensor, size: int) -> Tensor:
     r"""Choose points of `R x n x d`: half are neighbours of one of them, and half are random.
 
     Random points lie far apart, so a fast-varying function looks like noise. Neighbours are as
-    close to each other as in the full data, but say little about long lengthscales.
-
-    Returns:
-        Their rows, `R x size`, each once.
+    close to each other as in the full data, but say little about long lengthscales. Returns their
+    rows, `R x size`, each once.
     """
     n = X.shape[-2]
     order = np.random.default_rng(derive_seed(0, "points of a first fit")).permutation(n)
@@ -147,7 +142,7 @@ def with_noise_of_the_start(
 def variance_between_neighbours(X: Tensor, Y: Tensor) -> ndarray:
     r"""Half the mean squared difference between targets `R x n` and nearest ones, `R`.
 
-    It is the variance of the noise plus that of the function between neighbours.
+    It is the variance of the noise plus the variance of the function between neighbours.
     """
     nearest = []
     for first in range(0, X.shape[-2], _ROWS):

@@ -80,11 +80,9 @@ class FitObjective(ABC):
 
     @abstractmethod
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
-        r"""The loss per datum, `rows`, and its gradient, `rows x p`.
+        r"""The loss per datum, `rows`, and its gradient, `rows x p`, at parameters `rows x p`.
 
-        Args:
-            theta: Parameters, `rows x p`.
-            rows: The row of each, ascending.
+        `rows` has the row of each, ascending. A value that is not finite marks a row that fails.
         """
 
     def portable(self, rows: ndarray) -> Portable | None:
@@ -117,8 +115,8 @@ class FitObjective(ABC):
         r"""Maximise from the starts, or from the end of the previous fit, and write the best end.
 
         `starts` makes the starts for the masked replicates. Replicates without competing
-        explanations (`compete`, a mask `R`) use them more rarely. `revise` may add minima of a cold
-        fit. A fit that takes long says where it is (`progress`).
+        explanations (`compete`, a mask `R`) use them more rarely. `revise` may add minima to a fit
+        without a previous one.
         """
         with reporting(f"Fit of {len(self.num_observed):,} models"):
             return self._maximized(starts, previous, options, compete, revise)

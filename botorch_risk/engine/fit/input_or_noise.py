@@ -29,13 +29,9 @@ Minimize = Callable[[Starts], Minima]
 
 
 class Ends:
-    r"""The minima of a fit, to which further ones are added.
+    r"""The minima of a fit to all points, to which further ones are added.
 
-    Args:
-        objective: On all points.
-        minima: The minima.
-        rows: The row of each.
-        minimize: Minimises the objective from starts.
+    `rows` has the row of each; `minimize` minimises the objective from starts.
     """
 
     def __init__(
@@ -60,12 +56,8 @@ class Ends:
     def extended(self, starts: ndarray, replicates: ndarray) -> ndarray:
         r"""Minimise from the lowest of several starts if it is below the lowest minimum.
 
-        Args:
-            starts: `r x s x p` parameters.
-            replicates: The replicate of each of the `r`, ascending.
-
-        Returns:
-            The replicates for which a minimum was added.
+        `starts` are `r x s x p` parameters of `r` replicates, ascending. Returns the replicates for
+        which a minimum was added.
         """
         r, s, p = starts.shape
         rows = np.arange(s)[:, None] * self.count + replicates

@@ -121,9 +121,7 @@ def _value(fit: Tensor, factor: Tensor) -> Tensor:
 
 
 class _Room(NamedTuple):
-    r"""Memory for matrices `rows x n x n`.
-
-    The operating system provides it page by page, which takes time.
+    r"""Memory for matrices `rows x n x n`, kept since the system provides fresh pages slowly.
 
     Entries above the diagonal blocks are never read.
     """
@@ -147,7 +145,7 @@ class _Room(NamedTuple):
 def _panels(X: Tensor) -> Iterator[tuple[slice, slice, slice]]:
     r"""Rows, the columns before their block on the diagonal, and the columns with it."""
     n = X.shape[-2]
-    # A power of 2, so that no block on the diagonal reaches above those of `_square`.
+    # A power of 2, so that no block on the diagonal reaches above the blocks of `_square`.
     size = min(_BLOCK, 1 << _PANEL.rows(X.device, n).bit_length() - 1)
     for first in range(0, n, size):
         last = min(first + size, n)
@@ -174,7 +172,7 @@ def _invert_triangle(factor: Tensor, out: Tensor) -> None:
         one = torch.eye(n, dtype=factor.dtype, device=factor.device).expand_as(factor)
         out.copy_(torch.linalg.solve_triangular(factor, one, upper=False))
         return
-    half = -(-n // (2 * _BLOCK)) * _BLOCK  # the blocks are those of `_square`
+    half = -(-n // (2 * _BLOCK)) * _BLOCK  # between two blocks of `_square`
     first, cross, last = factor[:, :half, :half], factor[:, half:, :half], factor[:, half:, half:]
     _invert_triangle(first, out[:, :half, :half])
     _invert_triangle(last, out[:, half:, half:])
@@ -195,8 +193,8 @@ def _square(root: Tensor, both: Tensor) -> Tensor:
     n = root.shape[-1]
     for first in range(0, n, _BLOCK):
         last = min(first + _BLOCK, n)
-        # These rows of the result need the rows of `M` from here on only, so that they may take
-        # the place of rows that nobody needs any more.
+        # These rows of the result need the rows of `M` from here on only, and take the place of
+        # rows that are not read again.
         block = root[:, first:, first:last].mT @ root[:, first:, :last]
         root[:, first:last, :last] = block
         products[..., first:last] += columns[..., :last] @ block.mT

@@ -57,13 +57,9 @@ class LikelihoodForm:
             start += size
 
     def __call__(self, theta: Tensor, *given: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The loss of rows of parameters and its gradient; `given` is from `tensors`.
+        r"""The loss of parameters `rows x p` in float64, `rows`, and its gradient, `rows x p`.
 
-        Args:
-            theta: `rows x p`, in float64.
-
-        Returns:
-            `rows`, NaN where a row fails, and `rows x p`.
+        `given` is from `tensors`. The loss is NaN where a row fails.
         """
         X, both, observed, units, *others = given
         noise = others.pop(0) if self.has_fixed_noise else None
@@ -73,6 +69,7 @@ class LikelihoodForm:
         targets = Targets(both, observed, pairs, both[..., 0].sum(-1))
         values, slopes = self._natural(theta, scale)
         named = self.named(values.to(X), noise)
+        # The likelihood has the precision of the model, and what is added to it float64.
         found = likelihood_of(X, targets, named, self.nu, best)
         parts = [getattr(found.gradient, name).reshape(len(X), -1) for name, _ in self.sizes]
         gradient, value = torch.cat(parts, dim=-1).double(), found.value.double()
@@ -86,10 +83,12 @@ class LikelihoodForm:
             x = constant.unsqueeze(-1) if place is None else absolute[place]
             density, slope = DENSITIES[kind](x, *parameters.unbind(0))
             value = value + density.sum(-1)
+            # The best constant maximises the sum, so its prior adds nothing to the gradient.
             if place is not None:
                 rises[place] = rises[place] + slope
         gradient = (gradient + torch.cat(rises, dim=-1)) * slopes
-        if self.is_of_logarithms:  # the density of a hyperparameter times its value
+        # The density of a logarithm is the hyperparameter's density times its value.
+        if self.is_of_logarithms:
             for name, where in self.slices:
                 if name != "constant":
                     value = value + theta[:, where].sum(-1)
@@ -144,6 +143,8 @@ def tensors(
     more = padded(n) - n
     observed = targets.observed
     counted = X.new_ones(X.shape[:-1], dtype=torch.bool) if observed is None else observed
+    # A point that fills the shape is not observed: `FactoredCovariance` then gives it a row of the
+    # identity, which keeps the determinant, and its zeros in `both` keep the quadratic form.
     given = [pad(X, (0, 0, 0, more)), pad(targets.both, (0, 0, 0, more)), pad(counted, (0, more))]
     given.append(units)
     if fixed_noise is not None:

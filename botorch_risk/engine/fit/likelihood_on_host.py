@@ -68,12 +68,8 @@ class LikelihoodOnHost:
     def __call__(self, values: ndarray, replicates: ndarray) -> ndarray:
         r"""The value, the constant and the derivatives, `rows x (2 + p)`, in natural units.
 
-        Args:
-            values: Hyperparameters, `rows x p`.
-            replicates: The replicate of each row.
-
-        Returns:
-            NaN in a row whose covariance matrix is not positive definite to working precision.
+        `values` are hyperparameters, `rows x p`, of the `replicates`, `rows`. A row is NaN if its
+        covariance matrix is not positive definite to working precision.
         """
         found = np.empty((len(values), 2 + values.shape[1]))
         for out, row, replicate in zip(found, values, replicates, strict=True):

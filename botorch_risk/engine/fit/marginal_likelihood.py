@@ -2,7 +2,7 @@ r"""The log marginal likelihood of exact Gaussian processes in closed form, batc
 
 Value and gradient together, by the equations of [Rasmussen2006gp]_, Chapter 5, rather than by
 autograd through lazy tensors: a row is one data set with its own hyperparameters, and rows do not
-interact. Any fit of a Gaussian process to a loss of this kind can build on it.
+interact.
 """
 
 from __future__ import annotations
@@ -22,35 +22,21 @@ from botorch_risk.steady import may_look
 
 
 class Hyperparameters(NamedTuple):
-    r"""Hyperparameters of a row, or the derivatives in them, in natural units.
+    r"""Hyperparameters of a row, or the derivatives in them, in natural units."""
 
-    Args:
-        lengthscale: `rows x d`, or `rows x 1` for one that all inputs share.
-        noise: Noise variances, `rows x n`, or `rows x 1` for one that all points share.
-        outputscale: Signal variances, `rows`; None if they are 1.
-        constant: Prior means, `rows`.
-    """
-
-    lengthscale: Tensor
-    noise: Tensor
-    outputscale: Tensor | None
-    constant: Tensor
+    lengthscale: Tensor  # rows x d, or rows x 1 for one that all inputs share
+    noise: Tensor  # noise variances, rows x n, or rows x 1 for one that all points share
+    outputscale: Tensor | None  # signal variances, rows; None if they are 1
+    constant: Tensor  # prior means, rows
 
 
 class BestConstant(NamedTuple):
-    r"""Bounds and density of the best prior mean, which maximises likelihood times density.
+    r"""Bounds and density of the best prior mean, which maximises likelihood times density."""
 
-    Args:
-        lower: Its lower bounds, `rows`.
-        upper: Its upper bounds, `rows`.
-        location: The mean of a normal density of it, `rows`.
-        precision: The inverse of its variance, `rows`; 0 for none.
-    """
-
-    lower: Tensor
-    upper: Tensor
-    location: Tensor
-    precision: Tensor
+    lower: Tensor  # its lower bounds, rows
+    upper: Tensor  # its upper bounds, rows
+    location: Tensor  # the mean of a normal density of it, rows
+    precision: Tensor  # the inverse of its variance, rows; 0 for none
 
     def of(self, products: Tensor) -> Tensor:
         r"""The constant, `rows`, from `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`."""
@@ -60,19 +46,12 @@ class BestConstant(NamedTuple):
 
 
 class Targets(NamedTuple):
-    r"""Targets prepared for repeated use in the likelihood.
+    r"""Targets prepared for repeated use in the likelihood."""
 
-    Args:
-        both: Ones and the targets, `rows x n x 2`; 0 where they are not observed.
-        observed: The observed targets, `rows x n`; None if all are.
-        pairs: The observed pairs, `rows x n x n`; None if all are.
-        number: The number of observed targets, `rows`, or one number.
-    """
-
-    both: Tensor
-    observed: Tensor | None
-    pairs: Tensor | None
-    number: Tensor | int
+    both: Tensor  # ones and the targets, rows x n x 2; 0 where they are not observed
+    observed: Tensor | None  # the observed targets, rows x n; None if all are
+    pairs: Tensor | None  # the observed pairs, rows x n x n; None if all are
+    number: Tensor | int  # the number of observed targets, rows, or one number
 
     @classmethod
     def of(cls, Y: Tensor, observed: Tensor | None) -> Targets:
@@ -127,19 +106,12 @@ def log_marginal_likelihood(
         X: Inputs, `rows x n x d`, distinct points or not. Centre them: derivatives in lengthscales
             are differences of squares, and lose digits with the distance from 0.
         Y: Targets, `rows x n`.
-        hyperparameters: Those of every row.
+        hyperparameters: Of every row.
         nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
             exponential.
         observed: An optional boolean mask, `rows x n`. The result excludes the masked points, but
             `X` and `Y` must be finite there too.
-        best_constant: The bounds and the density of the constant, which replaces that in
-            `hyperparameters`.
-
-    Returns:
-        The values and the derivatives. A row that fails leaves the others untouched.
-
-    Raises:
-        ValueError: If `nu` has another value.
+        best_constant: Replaces the constant in `hyperparameters`.
     """
     if nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")
@@ -199,19 +171,12 @@ def likelihood_of(
 
 
 class FactoredCovariance(NamedTuple):
-    r"""The factor of `outputscale * K + diag(noise)`, and what its derivatives need.
+    r"""The factor of `outputscale * K + diag(noise)`, and what its derivatives need."""
 
-    Args:
-        Z: Scaled inputs, `rows x n x d`.
-        slope: The slopes of the correlations, `rows x n x n`.
-        noise: The noise of each observed point; 1 for an unobserved one.
-        factor: The Cholesky factor, `rows x n x n`; NaN on the diagonal where it fails.
-    """
-
-    Z: Tensor
-    slope: Tensor
-    noise: Tensor
-    factor: Tensor
+    Z: Tensor  # scaled inputs, rows x n x d
+    slope: Tensor  # the slopes of the correlations, rows x n x n
+    noise: Tensor  # the noise of each observed point; 1 for an unobserved one
+    factor: Tensor  # the Cholesky factor, rows x n x n; NaN on the diagonal where it fails
 
     @classmethod
     def of(
@@ -265,6 +230,7 @@ def marginal_over_constant(
     Source: [Rasmussen2006gp]_, Eq. (2.45). The bounds of the constant are not used.
     """
     factor = FactoredCovariance.of(X, targets, hyperparameters, nu).factor
+    # Without a gradient nothing reads the inverse: two solves take its place.
     whitened = torch.linalg.solve_triangular(factor, targets.both, upper=False)
     gram = whitened.mT @ whitened  # of ones and targets, rows x 2 x 2
     own, pull, square = gram[:, 0, 0], gram[:, 0, 1], gram[:, 1, 1]

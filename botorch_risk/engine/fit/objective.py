@@ -69,8 +69,8 @@ class MarginalLikelihoodObjective(FitObjective):
         slices: The position of each in a row.
         units: The natural scales of the data of each replicate.
         lost: The replicates that cannot be fitted, `R`; `broken_data` has the reasons.
-        like: The targets, of the dtype and on the device of the model.
-        batch_shape: The batch shape of the model.
+        like: As in `FitObjective`, here the targets.
+        batch_shape: As in `FitObjective`.
     """
 
     moved: tuple[Hyperparameter, ...]
@@ -91,12 +91,13 @@ class MarginalLikelihoodObjective(FitObjective):
             finite &= parts.fixed_noise.isfinite()
         of_rows = torch.stack([(finite | ~counted).all(-1), counted.sum(-1)], dim=-1)
         self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
-        known, *own = fetched(  # R x (4 + d), and the hyperparameters
+        # All that the host has to know, in one download: R x (4 + d), and the hyperparameters.
+        known, *own = fetched(
             torch.cat([of_rows, units_of(parts, counted & finite)], dim=-1), *self._natural()
         )
         count = known[:, 1].astype(np.int64)
         self._broken, self._empty = known[:, 0] == 0, count == 0
-        self.num_observed = np.maximum(count, 1)
+        self.num_observed = np.maximum(count, 1)  # a divisor, of lost replicates too
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
         self.units = Units.of(known[:, 2:]) if units is None else units
@@ -121,11 +122,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     @classmethod
     def of(cls, model: SingleTaskGP, observed: Tensor | None = None) -> Self:
-        r"""The loss of a model in training mode.
-
-        Args:
-            model: The model.
-            observed: An optional boolean mask of its data, `R x n`.
+        r"""The loss of a model in training mode; `observed` is a boolean mask of its data, `R x n`.
 
         Raises:
             NotInClosedFormError: If a part of the model is not supported; the message names it.
@@ -139,6 +136,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def _read(self, observed: Tensor | None) -> _Data:
         r"""Read the data, with targets about their centre and 0 for values that are not finite."""
+        # A mask multiplies, and 0 times NaN is NaN.
         parts, sought = self.parts, None
         centre = sent(self.units.centre, parts.Y.device).to(parts.Y).unsqueeze(-1)
         if self._constant is not None:
@@ -149,20 +147,11 @@ class MarginalLikelihoodObjective(FitObjective):
             known = np.concatenate([*about, precision], axis=1)
             sought = BestConstant(*sent(known.T, parts.Y.device).to(parts.Y))
         X, Y = (torch.nan_to_num(x, 0.0, 0.0, 0.0) for x in (parts.X, parts.Y - centre))
-        X = X - X.mean(dim=-2, keepdim=True)
+        X = X - X.mean(dim=-2, keepdim=True)  # for `lengthscale_gradient`
         noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
         return _Data(X, Targets.of(Y, observed), noise, sought)
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
-        r"""The loss and its gradient.
-
-        Args:
-            theta: Parameters, `rows x p`.
-            rows: The row of each, ascending.
-
-        Returns:
-            Values `rows`, not finite where a row fails, and gradients `rows x p`.
-        """
         replicates = rows % len(self.num_observed)
         values, slope = self.natural(theta, replicates)
         joint = self._likelihoods(values, rows)
@@ -179,6 +168,7 @@ class MarginalLikelihoodObjective(FitObjective):
         values, _ = self.natural(theta, replicates)
         index, moved = (sent(each, self.like.device) for each in (replicates, values))
         pairs: list[Tensor] = []
+        # One row at a time, so that all of them use the same memory.
         for one, row in zip(index.split(1), moved.to(self.like).split(1), strict=True):
             data = self._data.rows(one)
             best = None if data.best_constant is None else data.best_constant.of
@@ -193,13 +183,14 @@ class MarginalLikelihoodObjective(FitObjective):
     def _with_priors(
         self, values: ndarray, rows: ndarray, joint: ndarray
     ) -> tuple[ndarray, ndarray]:
-        r"""The log likelihoods in `joint` with those of the priors, and the gradient of these."""
+        r"""The log likelihoods in `joint` plus the log priors, and the gradient of the priors."""
+        # The best constant maximises the sum, so its prior adds nothing to the gradient.
         replicates = rows % len(self.num_observed)
         value, gradient = self.log_priors(values, rows)
         value = value + joint[:, 0]
         for density in self._priors_of_constant:
             value += density(joint[:, 1:2] + self.units.centre[replicates, None], rows)[0]
-        value[self.lost[replicates]] = np.nan
+        value[self.lost[replicates]] = np.nan  # finite so far: 0 took the place of broken data
         return value, gradient
 
     def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
@@ -213,10 +204,7 @@ class MarginalLikelihoodObjective(FitObjective):
         return value, gradient
 
     def _likelihoods(self, values: ndarray, rows: ndarray) -> ndarray:
-        r"""The log marginal likelihood, the constant and the derivatives, `rows x (2 + p)`.
-
-        Natural units; constants are about the centre of the targets.
-        """
+        r"""The log likelihood, the constant about the centre, and derivatives, `rows x (2 + p)`."""
         if self._on_host is not None:
             return self._on_host(values, rows % len(self.num_observed))
         if self._selected is None or not self._selected.has(rows):
@@ -272,9 +260,11 @@ class MarginalLikelihoodObjective(FitObjective):
         n, device = padded(self.like.shape[-1]), self.like.device
         densities = [each for _, each in self._priors] + self._priors_of_constant
         known = [each.parameters for each in densities if isinstance(each, AnalyticDensity)]
+        # Autograd of other priors runs on the host, where a recording cannot go.
         if len(known) < len(densities) or not are_recorded(device, len(rows) * n**2):
             return None
         replicates = rows % len(self.num_observed)
+        # A factor of NaN makes the rows of lost replicates fail without a branch.
         share = np.where(self.lost, np.nan, -1.0 / self.num_observed)
         units = np.stack([self.units.scale, self.units.centre, share], axis=-1)
         data = self._data.rows(sent(replicates, device))
@@ -310,6 +300,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
+        # An exponential that overflows makes the loss infinite or NaN: the step is then rejected.
         scale = self.units.scale[replicates, None]
         with np.errstate(all="ignore"):
             natural = np.where(self._positive, np.exp(theta), scale * theta)
@@ -321,10 +312,8 @@ class MarginalLikelihoodObjective(FitObjective):
     def covariance(self, replicates: Tensor, values: Tensor, shift: Tensor) -> TrainingCovariance:
         r"""The covariance of the training outcomes without noise, with its derivatives.
 
-        Args:
-            replicates: The replicate of each row.
-            values: Lengthscales and an output scale in natural units, `rows x p`.
-            shift: The prior variance of the constant, `rows`.
+        `values` are lengthscales and an output scale in natural units, `rows x p`; `shift` is the
+        prior variance of the constant, `rows`.
         """
         named = {
             one.name: values[:, slice_] for one, slice_ in zip(self.moved, self.slices, strict=True)
@@ -360,11 +349,11 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def transform(self, natural: ndarray) -> ndarray:
         scale, centre = self.units.scale[:, None], self.units.centre[:, None]
+        # `where` takes the logarithm of constants too, which may be negative.
         with np.errstate(all="ignore"):
             return np.where(self._positive, np.log(natural), (natural - centre) / scale)
 
     def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Bounds that the constraints set, `rows x p` each."""
         pairs = [one.bounds(self.units.unit_of(one.name, one.size)) for one in self.moved]
         replicates = rows % len(self.num_observed)
         lower, upper = (
@@ -374,18 +363,11 @@ class MarginalLikelihoodObjective(FitObjective):
         return lower, upper
 
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
-        r"""Set the model's parameters to `R x p` values, except for the replicates in `keep`.
-
-        Returns the values again; `rows` has the row of each.
-        """
         self._write_constant(self.write_moved(theta, keep), keep)
         return theta
 
     def write_moved(self, theta: ndarray, keep: ndarray) -> ndarray:
-        r"""Set the parameters that are in `theta`, and return them in natural units.
-
-        Arguments as in `write`.
-        """
+        r"""Set the parameters that are in `theta`, and return them in natural units."""
         replicates = np.arange(len(theta))
         values, _ = self.natural(theta, replicates)
         sent = self._sent(self._absolute(values, replicates), keep)
@@ -400,9 +382,7 @@ class MarginalLikelihoodObjective(FitObjective):
     def over_constant(self, values: ndarray, replicates: ndarray) -> ndarray:
         r"""Log likelihood, mean and precision of the constant, `rows x 3`; about the centre.
 
-        Args:
-            values: Parameters in natural units, `rows x p`.
-            replicates: The replicate of each.
+        `values` are parameters in natural units, `rows x p`, of the `replicates`, `rows`.
         """
         index, moved = (sent(each, self.like.device) for each in (replicates, values))
         found = []
@@ -426,7 +406,7 @@ class MarginalLikelihoodObjective(FitObjective):
         rows = np.arange(len(self.num_observed))
         with steady():
             _, mean, precision = self.over_constant(self._own_natural(), rows).T
-        # With outcomes of the other sign the constants have the other sign.
+        # Negated outcomes get the negated constants, from the same draws.
         sign = np.where(mean.reshape(num_samples, -1).sum(axis=0) < 0, -1.0, 1.0)
         draws = Draws(as_seeds(seeds), "constant of the mean")
         normal = (sign * even_normals(num_samples, draws)).flatten()
@@ -447,7 +427,6 @@ class MarginalLikelihoodObjective(FitObjective):
         return sent(np.column_stack(columns), self.like.device)
 
     def broken_data(self) -> dict[int, str]:
-        r"""The replicates that cannot be fitted, each with the reason."""
         broken, empty = (np.flatnonzero(mask).tolist() for mask in (self._broken, self._empty))
         return dict.fromkeys(broken, "the training data are not finite") | dict.fromkeys(
             empty, "no point is observed"

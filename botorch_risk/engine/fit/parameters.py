@@ -38,22 +38,14 @@ class NotInClosedFormError(UnsupportedError):
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    r"""One parameter of a model, seen as `R x k` values in natural units.
+    r"""One parameter of a model, seen as `R x k` values in natural units."""
 
-    Args:
-        name: Its name among `Hyperparameters`.
-        raw: The unconstrained parameter that the model holds.
-        constraint: Maps raw to natural values; None if they are the same.
-        batch_shape: The batch shape of the model.
-        priors: The priors on its natural values.
-        ends: The bounds of the constraint, if they are on the host already.
-    """
-
-    name: str
-    raw: Parameter
-    constraint: Interval | None
+    name: str  # its name among `Hyperparameters`
+    raw: Parameter  # the unconstrained parameter that the model holds
+    constraint: Interval | None  # maps raw to natural values; None if they are the same
     batch_shape: torch.Size
-    priors: tuple[Prior, ...] = ()
+    priors: tuple[Prior, ...] = ()  # the priors on its natural values
+    # The bounds of the constraint, if they are on the host already.
     ends: tuple[ndarray, ndarray] | None = None
 
     @property
@@ -138,7 +130,7 @@ class ExactGPParts:
     hyperparameters: tuple[Hyperparameter, ...]
 
     @classmethod
-    @torch.enable_grad()
+    @torch.enable_grad()  # for `_equals`
     def read(cls, model: SingleTaskGP) -> ExactGPParts:
         r"""Read the parts of a model in training mode.
 
@@ -188,13 +180,11 @@ class ExactGPParts:
     def of_data(
         self, model: SingleTaskGP, X: Tensor, targets: Tensor, noise: Tensor | None
     ) -> ExactGPParts:
-        r"""The same hyperparameters with other data.
+        r"""The same hyperparameters of a model in training mode, with other data.
 
-        Args:
-            model: The model, in training mode.
-            X: Inputs before its input transform, `batch_shape x M x d`.
-            targets: Outcomes in its units, `batch_shape x M`.
-            noise: Their fixed noise, likewise; without effect if the noise is inferred.
+        `X` are inputs before its input transform, `batch_shape x M x d`; the targets and their
+        noise variances are in its units, `batch_shape x M`. `noise` has no effect if it is
+        inferred.
         """
         with coefficients_kept(model):
             inputs = _kernel_inputs(model, X)
@@ -220,6 +210,7 @@ def _known_hyperparameters(model: SingleTaskGP) -> tuple[Hyperparameter, ...] | 
     )
     if not is_same or any(one.batch_shape != batch_shape for one in parameters):
         return None
+    # It is not among `_modules`; that it can be learnt now is for `_check_model` to refuse.
     transform = model._modules.get("input_transform")
     is_learnt = transform is not None and any(p.requires_grad for p in transform.parameters())
     return None if is_learnt else parameters
@@ -233,7 +224,7 @@ def _modules(model: SingleTaskGP) -> list[Any]:
 
 
 def _kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
-    r"""Inputs as the model's kernel sees them, `R x m x d`: transformed, active dimensions only"""
+    r"""Inputs as the model's kernel sees them, `R x m x d`: transformed, active dimensions only."""
     active, batch_shape = model.covar_module.active_dims, model.train_targets.shape[:-1]
     X = model.transform_inputs(X).detach()
     X = X if active is None else X[..., active]
@@ -363,9 +354,8 @@ def _margin(bound: ndarray, dtype: torch.dtype, unit: ndarray | float) -> ndarra
 
 # Units in which a fit works, from the data of each replicate.
 #
-# The logarithm of a variance or of a lengthscale moves as easily in any unit, but a mean does not,
-# nor do the ranges that keep logarithms finite, nor a start that was meant for standardised
-# outcomes.
+# The logarithm of a variance or of a lengthscale moves as easily in any unit. A mean does not, and
+# the ranges that keep logarithms finite and a start for standardised outcomes have a unit as well.
 
 
 # A start that was meant for standardised targets is not one for targets whose standard deviation
@@ -374,17 +364,11 @@ STANDARD_RANGE = (0.3, 3.0)
 
 
 class Units(NamedTuple):
-    r"""The centre, scale and extent of the data of each replicate.
+    r"""The centre, scale and extent of the data of each replicate."""
 
-    Args:
-        centre: Mean of the targets, `R`; 0 for a model whose mean is 0.
-        scale: Root mean square of the targets about the centre, `R`; 1 where they do not vary.
-        extent: The range of each input, `R x d`; 1 where it does not vary.
-    """
-
-    centre: ndarray
-    scale: ndarray
-    extent: ndarray
+    centre: ndarray  # mean of the targets, R; 0 for a model whose mean is 0
+    scale: ndarray  # root mean square of the targets about the centre, R; 1 where they do not vary
+    extent: ndarray  # the range of each input, R x d; 1 where it does not vary
 
     @classmethod
     def of(cls, columns: ndarray) -> Units:
@@ -407,10 +391,7 @@ class Units(NamedTuple):
 
 
 def units_of(parts: ExactGPParts, counted: Tensor) -> Tensor:
-    r"""The units of the data of a model, for `Units.of`.
-
-    `counted`, `R x n`, marks the data that count.
-    """
+    r"""The units of the data of a model that count, `R x n`, for `Units.of`."""
     Y, X = parts.Y.double(), parts.X.double()
     number = counted.sum(dim=-1, keepdim=True).clamp_min(1)
     centre = torch.where(counted, Y, 0.0).sum(dim=-1, keepdim=True) / number
@@ -418,6 +399,7 @@ def units_of(parts: ExactGPParts, counted: Tensor) -> Tensor:
         centre = torch.zeros_like(centre)
     variance = torch.where(counted, Y - centre, 0.0).square().sum(dim=-1, keepdim=True) / number
     scale = variance.sqrt()
+    # Equal targets differ from their mean by rounding alone, which is not their scale.
     rounding = 8 * torch.finfo(parts.Y.dtype).eps * centre.abs()
     varies = scale > rounding.clamp_min(torch.finfo(parts.Y.dtype).tiny)
     missing = ~counted.unsqueeze(-1)

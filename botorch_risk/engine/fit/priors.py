@@ -26,12 +26,8 @@ LogDensity = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
 def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:
     r"""The log density of a parameter under its prior, summed over the entries of a row.
 
-    LogNormal, Gamma and Normal priors have analytic derivatives, all others autograd.
-
-    Args:
-        prior: The prior; its own parameters broadcast to `shape`.
-        shape: The shape of the parameter, which starts with `batch_shape`.
-        batch_shape: The batch shape of the model, `R` replicates when flattened.
+    LogNormal, Gamma and Normal priors have analytic derivatives, all others autograd. `shape` is
+    the parameter's and starts with the model's `batch_shape`, `R` replicates when flattened.
 
     Returns:
         A function of values `rows x k` and rows. Row `i` belongs to replicate `i % R`.
@@ -57,15 +53,10 @@ _KNOWN: WeakKeyDictionary[Prior, tuple[Any, AnalyticDensity, list[Tensor]]] = We
 
 @dataclass(frozen=True, eq=False)
 class AnalyticDensity:
-    r"""A log density with derivatives in closed form.
-
-    Args:
-        kind: The type of the prior.
-        parameters: Its two parameters and its normaliser, `3 x R x k`.
-    """
+    r"""A log density with derivatives in closed form."""
 
     kind: type[Prior]
-    parameters: ndarray
+    parameters: ndarray  # its two parameters and its normaliser, 3 x R x k
 
     def __call__(self, x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         mine = self.parameters[:, rows % self.parameters.shape[1]]
@@ -162,7 +153,7 @@ def _by_autograd(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> Lo
 
     def evaluate(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         starts = int(rows.max()) // num_replicates + 1
-        # Rows that nobody asked for get a value in the support: outside, `log_prob` may raise.
+        # The other rows get a value in the support too: outside, `log_prob` may raise.
         whole = np.broadcast_to(x[:1], (starts * num_replicates, x.shape[1])).copy()
         whole[rows] = x
         values = torch.tensor(whole, device=buffer.device).requires_grad_()

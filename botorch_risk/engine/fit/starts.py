@@ -53,7 +53,7 @@ class Starts(NamedTuple):
         return Starts(self.theta[:count], self.rows[:count], count)
 
     def followed_by(self, other: Starts) -> Starts:
-        r"""These starts followed by those of another list."""
+        r"""These starts, then the starts of another list."""
         taken = self.rows[-1] // self.num_replicates + 1
         first, second = (
             np.full((len(each.theta), *(each.theta.shape[1:] * 2)), np.nan)
@@ -112,11 +112,7 @@ def make_starts(
 def draws_of_restarts(
     batch_shape: Size, num_restarts: int, seeds: int | Sequence[int] | None
 ) -> Sequence[Draws]:
-    r"""The streams of further starts.
-
-    Raises:
-        ValueError: If there are restarts without a seed for each replicate.
-    """
+    r"""The streams of further starts."""
     if num_restarts == 0:
         return ()
     if seeds is None:
@@ -131,7 +127,7 @@ def _in_units_of_targets(
     for one, slice_ in zip(objective.moved, objective.slices, strict=True):
         if one.name == "constant":
             start[:, slice_] = 0.0  # about the centre
-        elif one.name == "lengthscale":
+        elif one.name == "lengthscale":  # its unit is the inputs', so the model's start will do
             start[:, slice_] += np.log(shares[one.name])
         else:
             start[:, slice_] = np.log(shares[one.name] * variance)
@@ -152,8 +148,8 @@ def _drawn(
     return rows
 
 
-# The factor by which data may grow before a fit starts afresh: between, the optimum moves a little,
-# but another one may have become the better one.
+# The factor by which data may grow before a fit uses its other starts again: the optimum moves
+# little from round to round, but over many another one may have become the better one.
 GROWTH = 1.25
 # While there are no more points than this, several explanations of the data compete: noise and
 # roughness, unless repeats tell the noise. Where they did, the other starts ended higher than the
@@ -172,6 +168,7 @@ def warm_starts(objective: FitObjective, previous: Optimum) -> Starts:
             f"{expected}. Got {tuple(previous.theta.shape)}."
         )
     theta, metric = (x.cpu().double().numpy() for x in (previous.theta, previous.metric))
+    # A start of NaN fails at once; such a replicate is due, so its other starts count.
     theta = np.where(previous.fresh_at.cpu().numpy()[:, None] > 0, theta, np.nan)
     return Starts(theta, np.arange(len(theta)), len(theta), metric)
 

@@ -45,23 +45,15 @@ def climb(
     max_iterations: int,
     polytope: Polytope | None = None,
 ) -> Minima:
-    r"""Climb from each start without changing discrete columns.
+    r"""Climb from search points `rows x d` without changing discrete columns.
 
-    Args:
-        evaluator: Evaluates the points.
-        starts: Search points, `rows x d`.
-        replicates: The replicate of each row, ascending.
-        scale: The units of each replicate's values.
-        max_iterations: The maximum number of steps from a start.
-        polytope: The limits, within which the starts are, and the ends too.
-
-    Returns:
-        The minima of the standardised values with their sign changed.
+    `replicates` has the replicate of each row, ascending. In a polytope the starts are within its
+    limits, and the ends too. Returns the minima of the standardised values with their sign changed.
     """
     lower, upper = np.zeros(starts.shape[-1]), np.ones(starts.shape[-1])
     if evaluator.discrete is not None:
         lower, upper = (np.broadcast_to(bound, starts.shape).copy() for bound in (lower, upper))
-        held = evaluator.discrete.listed
+        held = evaluator.discrete.listed  # equal bounds fix these columns
         lower[:, held] = upper[:, held] = starts[:, held]
     # Linear limits and columns that are held differ by row, and so does the work of a step.
     stays = evaluator.discrete is None and polytope is None
@@ -100,7 +92,7 @@ class _Descent:
         self._replayed = Recorded(self._joined)
 
     def __call__(self, points: Array, rows: ndarray) -> tuple[Array, Array]:
-        if rows is not self._rows:
+        if rows is not self._rows:  # the minimiser keeps the object while the rows are the same
             of_rows, self._rows = self._replicates[rows], rows
             self._packing = self._evaluator.packing(of_rows, self._device, is_of_a_step=True)
             units = np.stack([self._scale.center, self._scale.spread])[:, of_rows]
@@ -137,11 +129,8 @@ def alternate(
 
     As in `optimize_acqf_mixed_alternating`: move to the best neighbour while one is better, take
     quasi-Newton steps over the continuous columns, and repeat until neither improves. `starts` are
-    search points, `R x S x d`. In a polytope, `Polytope.neighbors` gives the neighbours.
-
-    Returns:
-        The best search point of each replicate, `R x 1 x d`, and the replicates in which some start
-        failed.
+    search points, `R x S x d`. Returns the best one of each replicate, `R x 1 x d`, and the
+    replicates in which some start failed.
     """
     num_replicates, num_starts, d = starts.shape
     replicates = np.repeat(np.arange(num_replicates), num_starts)
@@ -156,7 +145,7 @@ def alternate(
         if evaluator.has_continuous:
             rows = replicates[active]
             minima = climb(evaluator, points[active], rows, scale, max_iterations, polytope)
-            better = minima.value < -values[active]
+            better = minima.value < -values[active]  # False for NaN, of a start that failed
             points[active[better]] = minima.x[better]
             values[active[better]] = -minima.value[better]
             failed[active] |= minima.status == RowStatus.FAILED
@@ -193,6 +182,7 @@ def _move(
         table[rows, slots] = np.where(np.isnan(found), -np.inf, found)
         best = _first_best(table, tolerance[active, None])
         value = table[np.arange(len(active)), best]
+        # By more than rounding, or two points of one value could take turns.
         moves = value > values[active] + tolerance[active]
         first = np.cumsum(counts) - counts
         taken = (first + best)[moves]

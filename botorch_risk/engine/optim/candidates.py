@@ -58,9 +58,9 @@ def gen_candidates_quasi_newton(
         acquisition_function: Maps `b' x q x d` points, a subset of them, to `b'` values.
         lower_bounds: A number, one for each column (`d`), or none.
         upper_bounds: Likewise a number, one for each column (`d`), or none.
-        inequality_constraints: None: they are refused.
-        equality_constraints: None likewise.
-        nonlinear_inequality_constraints: None likewise.
+        inequality_constraints: None: constraints are refused, also by the next two.
+        equality_constraints: None.
+        nonlinear_inequality_constraints: None.
         options: `maxiter`, the maximum number of steps from a start (default 2,000). The rest is
             for SciPy and is ignored.
         fixed_features: Columns to hold fixed, at a number or at a tensor of shape `b` or `b x q`.
@@ -74,9 +74,7 @@ def gen_candidates_quasi_newton(
         is minus infinity.
 
     Raises:
-        BotorchTensorDimensionError: If the starts have the wrong shape.
         UnsupportedError: If there are constraints, or in `torch.inference_mode`.
-        ValueError: If a lower bound exceeds its upper bound, or `timeout_sec` is negative.
 
     Warns:
         OptimizationWarning: If the acquisition function is not finite at a start, which then stays.
@@ -84,17 +82,15 @@ def gen_candidates_quasi_newton(
 
     Example:
         >>> from botorch.acquisition import LogExpectedImprovement
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
-        >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
-        >>> acqf = LogExpectedImprovement(SingleTaskGP(train_X, (6 * train_X).sin()), best_f=0.9)
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import model, unit
+        >>> acqf, bounds = LogExpectedImprovement(model, best_f=0.9), unit.expand(2, 2)
         >>> X, value = optimize_acqf(
         ...     acqf, bounds, q=1, num_restarts=4, raw_samples=32,
         ...     gen_candidates=gen_candidates_quasi_newton,
         ... )
         >>> X.shape, bool(torch.isclose(acqf(X), value))
-        (torch.Size([1, 1]), True)
+        (torch.Size([1, 2]), True)
     """
     check_flags(best_only=best_only)
     require_gradients("gen_candidates_quasi_newton")
@@ -130,6 +126,7 @@ def gen_candidates_quasi_newton(
             precision=float(torch.finfo(starts.dtype).eps),
             worthwhile=WORTHWHILE,
             patience=PATIENCE,
+            # One group: all starts climb the same function.
             groups=np.zeros(len(starts), dtype=np.int64) if best_only else None,
             is_out_of_time=lambda: time.monotonic() > deadline,
         )
@@ -137,6 +134,7 @@ def gen_candidates_quasi_newton(
     if failed.size:
         message = "The acquisition function or its gradient is not finite at starts "
         warnings.warn(f"{message}{failed.tolist()}.", OptimizationWarning, stacklevel=2)
+    # Once more at the points that are returned, which are rounded to the starts' dtype.
     X = rows.points(minima.x)
     with torch.no_grad():
         values = acquisition_function(X)
@@ -158,7 +156,7 @@ class _Rows:
         self.acqf, self.like = acqf, starts
         lower, upper = (bound.reshape(len(starts), -1) for bound in (lower, upper))
         width = upper - lower
-        bounded = np.isfinite(width)
+        bounded = np.isfinite(width)  # other coordinates keep their own units
         self.origin = np.where(bounded, lower, 0.0)
         self.width = np.where(bounded & (width > 0), width, 1.0)
         points = starts.reshape(len(starts), -1).cpu().double().numpy()
@@ -170,6 +168,7 @@ class _Rows:
         self.evaluated: SelectedRows | None = None
         self.on_host: Callable[..., tuple[ndarray, ndarray]] | None = None
         model: Any = getattr(acqf, "model", None)
+        # The form for NumPy has float64 points of one model without a batch, one at a time.
         is_double = starts.dtype == torch.float64 and starts.device.type == "cpu"
         if is_double and starts.shape[-2] == 1 and model is not None and not model.batch_shape:
             self.on_host = form_on_host(acqf, len(starts))

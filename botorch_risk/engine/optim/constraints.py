@@ -20,7 +20,6 @@ def plain_constraints(name: str, constraints: Constraints, d: int) -> Iterator[P
 
     Raises:
         UnsupportedError: If one is on several points at once.
-        ValueError: If a column does not exist, or has no coefficient.
     """
     for columns, coefficients, least in constraints or ():
         columns = torch.as_tensor(columns)

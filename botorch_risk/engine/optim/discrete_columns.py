@@ -17,14 +17,10 @@ class DiscreteColumns:
 
     In these columns, a search point holds the index of a value in ascending order: neighbours then
     have adjacent indices, and values are recovered without rounding.
-
-    Args:
-        values: The values of each column in ascending order, by its number.
-        categorical: The columns whose values have no order.
     """
 
-    values: Mapping[int, Tensor]
-    categorical: frozenset[int]
+    values: Mapping[int, Tensor]  # the values of each column in ascending order, by its number
+    categorical: frozenset[int]  # the columns whose values have no order
 
     @property
     def listed(self) -> list[int]:
@@ -39,11 +35,7 @@ class DiscreteColumns:
         return points
 
     def located(self, points: ndarray, X: Tensor) -> ndarray:
-        r"""Search points of given points `X`, `... x d`, at the nearest value of each column.
-
-        Raises:
-            ValueError: If a category is not listed.
-        """
+        r"""Search points of given points `X`, `... x d`, at the nearest value of each column."""
         points = points.copy()
         for column, values in self.values.items():
             given = X[..., column]
@@ -73,7 +65,7 @@ class DiscreteColumns:
         found, rows = [], []
         for column, values in self.values.items():
             count = len(values)
-            # A step up or down; of a category every other value is one step away.
+            # A step up or down; of a category every other value is one step away, round the end.
             steps = range(1, count) if column in self.categorical else (-1, 1)
             for step in steps:
                 moved = points.copy()
@@ -94,10 +86,6 @@ def discrete_columns(
     r"""Check the discrete columns that a user passes; None if none is searched.
 
     Columns that are `fixed` are not searched.
-
-    Raises:
-        ValueError: If a column is not in the box, is given twice or has no values, or a value is
-            outside the bounds.
     """
     d, held = box.shape[-1], {column % box.shape[-1] for column in fixed}
     checked: dict[int, Tensor] = {}

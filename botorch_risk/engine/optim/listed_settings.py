@@ -14,17 +14,9 @@ def listed_settings(
 ) -> ndarray | None:
     r"""All whole numbers `x` from 0 to `length` with `matrix @ x <= limit`, `n x d`.
 
-    Column by column: what no further column can bring back within a limit is left out at once.
-
-    Args:
-        matrix: `m x d`.
-        limit: `m`.
-        length: The largest number of each column, `d`.
-        most: The largest number of settings.
-        rounding: How far a sum may exceed its limit.
-
-    Returns:
-        The settings in ascending order; None if there are more than `most`.
+    Column by column: what no further column can bring back within a limit is left out at once. The
+    settings are in ascending order; None if there are more than `most`. `rounding` is how far a
+    sum may exceed its limit.
     """
     settings = np.zeros((1, 0))
     for column, largest in enumerate(length):
@@ -34,6 +26,7 @@ def listed_settings(
         settings = np.c_[
             np.repeat(settings, len(steps), axis=0), np.tile(steps, len(settings))[:, None]
         ]
+        # The least that the columns to come can add to each sum.
         least = np.minimum(matrix[:, column + 1 :] * length[column + 1 :], 0.0).sum(axis=1)
         sums = settings @ matrix[:, : column + 1].T + least
         settings = settings[(sums <= limit + rounding).all(axis=1)]

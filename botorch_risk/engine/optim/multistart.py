@@ -102,32 +102,24 @@ def optimize_acqf_replicates(
         given those before it, are summed.
 
     Raises:
-        BotorchTensorDimensionError: If `bounds` is not `2 x d`, `raw_points` not `R x n x d`, or
-            the model's batch shape does not fit the number of seeds. The acquisition itself refuses
-            a `d` that does not fit.
         CandidateGenerationError: If no raw point of a replicate has a finite value.
         UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, if
             `q > 1` and it does not support pending points, or if a constraint is on a category, on
             uneven values, or on several points.
-        ValueError: If a number is out of its range, there are fewer raw points than starts, a seed
-            repeats, bounds are not finite or in reverse order, or a fixed or discrete column does
-            not exist, is given twice, has no values, or has values outside the bounds, or
-            `raw_points` has a category that is not listed, or a point outside the constraints; or
-            if no point is within the constraints.
+        ValueError: If a seed repeats, or no point is within the constraints.
 
     Example:
-        >>> import torch
         >>> class Parabola:
         ...     def evaluate(self, X):
         ...         peaks = torch.tensor([[0.25], [0.5]], dtype=X.dtype)
         ...         return -(X.squeeze(-1) - peaks).square()
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-        >>> X, values = optimize_acqf_replicates(Parabola(), bounds, seeds=[0, 1], num_restarts=2)
+        >>> from botorch_risk.examples import unit
+        >>> X, values = optimize_acqf_replicates(Parabola(), unit, seeds=[0, 1], num_restarts=2)
         >>> X.round(decimals=4).flatten().tolist()
         [0.25, 0.5]
 
         >>> X, _ = optimize_acqf_replicates(
-        ...     Parabola(), bounds, seeds=[0, 1], num_restarts=2, discrete_dims={0: [0.0, 0.3, 1.0]}
+        ...     Parabola(), unit, seeds=[0, 1], num_restarts=2, discrete_dims={0: [0.0, 0.3, 1.0]}
         ... )
         >>> X.flatten().tolist()
         [0.3, 0.3]
@@ -175,6 +167,7 @@ def optimize_acqf_replicates(
 
 def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
     r"""The bounds, equal where an input is fixed."""
+    # The minimiser keeps a coordinate whose bounds are equal.
     bounds = as_floating(bounds, "bounds")
     check_bounds(bounds, may_be_equal=True)
     box = bounds.detach().clone()
@@ -220,7 +213,7 @@ def _sobol_points(
     polytope: Polytope | None,
 ) -> ndarray:
     d = box.shape[-1]
-    own = streams(seeds, "raw points", pick)
+    own = streams(seeds, "raw points", pick)  # other points for each of the `q`
     if polytope is not None:
         return PolytopeSampler(polytope).search_points(own, count)
     uniforms = sobol_points_of_each(own, count, d).numpy()
@@ -256,12 +249,16 @@ def _choose_starts(
     center = known.sum(axis=1) / count
     centered = np.where(finite, values - center[:, None], 0.0)
     spread = np.sqrt(np.square(centered).sum(axis=1) / count)
-    spread[spread == 0.0] = 1.0
+    spread[spread == 0.0] = 1.0  # equal values, as of a plateau: any start is as good
+    # The largest scores under Gumbel noise are draws without replacement in proportion to
+    # exp(eta * standardised value), the Boltzmann rule.
     score = eta * centered / spread[:, None] + Draws(seeds, "starts", pick).gumbels(raw.shape[1])
     score[~finite] = -np.inf
+    # The best raw point is a start in any case, as in BoTorch.
     best = np.where(finite, values, -np.inf).argmax(axis=1)
     score[np.arange(len(best)), best] = np.inf
     chosen = np.argsort(-score, axis=1, kind="stable")[:, :num_restarts]
+    # With fewer finite values than starts, the best one takes the place of the others.
     usable = np.take_along_axis(finite, chosen, axis=1)
     chosen = np.where(usable, chosen, best[:, None])
     return np.take_along_axis(raw, chosen[..., None], axis=1), Scale(center, spread)
@@ -314,6 +311,7 @@ class _PendingPoints:
     r"""Add points to those pending for an acquisition function, and remove them again."""
 
     def __init__(self, acqf: AcquisitionFunction | PointwiseAcquisition, batch_dims: int) -> None:
+        # BoTorch's analytic functions refuse pending points.
         if (
             not isinstance(acqf, AcquisitionFunction)
             or isinstance(acqf, AnalyticAcquisitionFunction)

@@ -49,13 +49,9 @@ class PointwiseAcquisition(Protocol):
     """
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value of each point by itself.
+        r"""The values, `batch_shape x m`, of points `batch_shape x m x d`, each by itself.
 
-        Args:
-            X: Points, `batch_shape x m x d`, with the `batch_shape` of the model.
-
-        Returns:
-            Values, `batch_shape x m`.
+        `batch_shape` is the model's.
         """
         ...
 
@@ -63,12 +59,8 @@ class PointwiseAcquisition(Protocol):
 def form_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
     r"""Values and gradients of few points in NumPy, if an acquisition function has such a form.
 
-    Args:
-        acqf: An acquisition function.
-        num_points: The largest number of points of each replicate.
-
-    Returns:
-        From points `batch_shape x m x d` to values and gradients; for as long as the model stays.
+    `num_points` is the largest number of points of each replicate. Maps points
+    `batch_shape x m x d` to values and gradients, for as long as the model stays.
     """
     own = getattr(acqf, "on_host", None)
     if own is None:
@@ -81,14 +73,11 @@ def form_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, nda
 class Packing:
     r"""The positions of rows among `R x m` points, with the same number per replicate.
 
-    Args:
-        num_replicates: The number `R` of replicates.
-        width: The number `m` of points of each.
-        place: The position of each row; None if every replicate has the same number of rows.
+    `place` is the position of each row; None if every replicate has the same number of rows.
     """
 
-    num_replicates: int
-    width: int
+    num_replicates: int  # R
+    width: int  # m
     place: Array | None
 
     def pack(self, points: Array) -> Array:
@@ -97,6 +86,7 @@ class Packing:
         if self.place is None:
             return points.reshape(shape)
         count = self.num_replicates * self.width
+        # Any point of the cube will do, as its results are dropped.
         like: Any = points.new_full if isinstance(points, Tensor) else np.full
         padded = like((count, points.shape[1]), 0.5)
         padded[self.place] = points
@@ -113,15 +103,10 @@ class PointwiseEvaluator:
 
     Args:
         acqf: The acquisition function.
-        box: Bounds, `2 x d`; their dtype and device are those of the points.
+        box: Bounds, `2 x d`; the points get their dtype and device.
         num_replicates: The number `R` of replicates.
-        batch_limit: The maximum number of points to evaluate in one call, all replicates together.
-            Default: the device's entry in `_POINTS`.
+        batch_limit: As in `optimize_acqf_replicates`.
         discrete: Columns with a list of values; search points hold their indices.
-
-    Raises:
-        BotorchTensorDimensionError: If the model's batch shape does not fit `R`.
-        UnsupportedError: If the acquisition is a one-shot one.
     """
 
     def __init__(
@@ -208,7 +193,7 @@ class PointwiseEvaluator:
             both, units = both.cpu().double().numpy(), self._upper - self._lower
         rows = packing.unpack(both)
         values, gradients = rows[:, 0], rows[:, 1:] * units
-        if self.discrete is not None:
+        if self.discrete is not None:  # these columns of a search point have indices
             gradients[:, self.discrete.listed] = 0.0
         return values, gradients
 
@@ -234,13 +219,10 @@ class PointwiseEvaluator:
     def packing(
         self, replicates: ndarray, device: torch.device | None = None, is_of_a_step: bool = False
     ) -> Packing:
-        r"""How rows, ordered by replicate, become points `R x m x d`.
+        r"""How rows, ordered by replicate, become points `R x m x d`; in NumPy without a device.
 
-        Args:
-            replicates: The replicate of each row.
-            device: The library of the rows; NumPy by default.
-            is_of_a_step: Whether this is one of many calls in which rows finish one by one.
-                Recorded calls keep the shape of the first.
+        `is_of_a_step` marks one of many calls in which rows finish one by one: recorded calls keep
+        the shape of the first.
         """
         counts = np.bincount(replicates, minlength=self._num_replicates)
         width = int(counts.max(initial=0))
@@ -279,6 +261,7 @@ class PointwiseEvaluator:
         if self._is_pointwise:
             values = self._acqf.evaluate(X if self.batch_shape else X.squeeze(0))
             return values if self.batch_shape else values.unsqueeze(0)
+        # BoTorch's t-batch stands in front of the model's batch, `m x R x 1 x d`.
         if self.batch_shape:
             return self._acqf(X.transpose(0, 1).unsqueeze(-2)).transpose(0, 1)
         return self._acqf(X.squeeze(0).unsqueeze(-2)).unsqueeze(0)

@@ -66,21 +66,20 @@ class Polytope:
 
         Args:
             bounds: Lower and upper bounds, `2 x d`.
-            inequality_constraints: Tuples of columns `n`, their coefficients `n` and the least sum.
-            equality_constraints: Likewise, of columns `n`, their coefficients `n` and the only sum.
-            discrete_dims: Ordered columns with a list of values; with a limit they are evenly
-                spaced.
+            inequality_constraints: As in `optimize_acqf_replicates`, `n` columns each.
+            equality_constraints: As in `optimize_acqf_replicates`, `n` columns each.
+            discrete_dims: Ordered columns with a list of values; under a limit, evenly spaced ones.
             cat_dims: Columns of categories, which no limit can be on.
 
         Raises:
             UnsupportedError: If a limit is on a category, on unevenly spaced values, or on several
                 points at once.
-            ValueError: If a column does not exist, or no point is within the limits.
+            ValueError: If no point is within the limits.
 
         Example:
-            >>> bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
+            >>> from botorch_risk.examples import unit
             >>> whole = (torch.arange(3), torch.ones(3), 1.0)  # x_0 + x_1 + x_2 == 1
-            >>> mixtures = Polytope.of(bounds, equality_constraints=[whole])
+            >>> mixtures = Polytope.of(unit.expand(2, 3), equality_constraints=[whole])
             >>> point, has_one = mixtures.nearest(0.1 * torch.tensor([[9.0, 3.0, 1.0]]).double())
             >>> point.round(decimals=4)
             tensor([[0.8000, 0.2000, 0.0000]], dtype=torch.float64)
@@ -117,6 +116,7 @@ class Polytope:
     @cached_property
     def moves(self) -> ndarray:
         r"""The projection on moves of continuous columns that keep all equalities, `d x d`."""
+        # I - A^+ A projects on the moves that leave `A x` as it is.
         moves = np.zeros((self.d, self.d))
         inner = np.eye(len(self.free)) - self._inverse @ self.equal[:, self.free]
         moves[np.ix_(self.free, self.free)] = inner
@@ -151,6 +151,7 @@ class Polytope:
         """
         if not len(points):
             return points, np.ones(0, dtype=bool)
+        # First onto the equalities, which the moves of the polyhedron keep.
         points, solved = self.polyhedron.nearest(self.on_equalities(points, self.target))
         points[:, self.free] = points[:, self.free].clip(0.0, 1.0)
         return points, solved & self.contains(points)
@@ -164,9 +165,7 @@ class Polytope:
     def settings(self, most: int, columns: ndarray | None = None) -> ndarray | None:
         r"""All search points `n x d` of discrete columns; None if there are more than `most`.
 
-        Args:
-            most: The largest number of settings.
-            columns: Discrete columns that share no limit with others. Default: all columns.
+        `columns` are discrete ones that share no limit with others; all by default.
         """
         listed = np.arange(self.d) if columns is None else columns
         rows = np.concatenate([self.matrix, self.equal, -self.equal])[:, listed]
@@ -197,7 +196,7 @@ class Polytope:
     @cached_property
     def exchanges(self) -> ndarray:
         r"""Steps of two discrete columns that make up for each other in a limit, `n x d`."""
-        found: dict[tuple[float, ...], None] = {}
+        found: dict[tuple[float, ...], None] = {}  # each move once, in order
         limits = [(row, True) for row in self.equal] + [(row, False) for row in self.matrix]
         for row, is_equal in limits:
             columns = [column for column in self.stepped if row[column]]
@@ -218,19 +217,16 @@ class Polytope:
         return torch.as_tensor(X)
 
     def nearest(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The nearest points inside with the same values in discrete columns.
+        r"""The nearest points inside, of `... x d` within the bounds, and whether each has one.
 
-        Args:
-            X: Points within the bounds, `... x d`.
-
-        Returns:
-            The points, and whether each has one. A point that is inside up to rounding, or without
-            a nearest one, is unchanged.
+        Discrete columns keep their values. A point that is inside up to rounding, or without a
+        nearest one, is unchanged.
         """
         flat = X.detach().cpu().double().numpy().reshape(-1, self.d)
         found = (flat - self.lower) / np.where(self.width > 0, self.width, 1.0)
         for column, values in self.values.items():
             found[:, column] = abs(flat[:, column, None] - values).argmin(axis=-1)
+        # Rounding of the user's dtype is not outside, or points in float32 would move each time.
         has_one = self.contains(found, max(ROUNDING, 64 * torch.finfo(X.dtype).eps))
         outside = np.flatnonzero(~has_one)
         moved, has_one[outside] = self.repaired(found[outside])
@@ -288,6 +284,7 @@ def _solved(
 ) -> ndarray | None:
     r"""The solution of a mixed-integer program up to its precision; None without one."""
     d, length, unit = polytope.d, polytope.length, np.eye(polytope.d)[polytope.free]
+    # One more variable, the distance r to all limits: `a x + |a| r <= limit`, and bounds likewise.
     apart = np.linalg.norm(polytope.matrix[:, polytope.free], axis=1)
     rows = [np.c_[polytope.matrix, apart]]
     limits = [polytope.limit - margin]
@@ -352,7 +349,7 @@ def _built(
     steps = width > 0
     for column, each in listed.items():
         gaps = np.diff(each)
-        unit[column] = gaps.mean() if len(gaps) else 0.0
+        unit[column] = gaps.mean() if len(gaps) else 0.0  # what a step of the index adds
         origin[column], steps[column] = each[0], len(gaps) > 0
         is_even = not len(gaps) or (abs(gaps - gaps.mean()) <= 1e-9 * gaps.mean()).all()
         limited = any(column in columns for columns, _, _ in (*inequalities, *equalities))
@@ -370,8 +367,9 @@ def _built(
         rows, sums = [np.zeros((0, len(origin)))], []
         for columns, coefficients, least in constraints:
             row = np.zeros(len(origin))
-            np.add.at(row, list(columns), coefficients)
+            np.add.at(row, list(columns), coefficients)  # a column may be named twice
             left, row = least - row @ origin, row * unit
+            # Over the range of the sum, so that a tolerance is a share of it.
             span = float(abs(row) @ length)
             scale = span or max(1.0, abs(least))
             rows.append(sign * row[None] / scale)

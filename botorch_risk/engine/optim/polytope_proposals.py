@@ -25,23 +25,16 @@ def in_box(polytope: Polytope, uniforms: ndarray) -> ndarray:
 
 @dataclass(frozen=True)
 class Proposal:
-    r"""Columns that share limits, in their box with some solved for.
-
-    Args:
-        columns: The columns.
-        solved: Which columns the equalities determine, as many as `equal` has rows for them.
-    """
+    r"""Columns that share limits, in their box with some solved for."""
 
     columns: ndarray
+    # Which columns the equalities determine, as many as `equal` has rows for them.
     solved: ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
 
     def put(self, polytope: Polytope, points: ndarray, uniforms: ndarray) -> ndarray:
         r"""Write proposals into the columns of points `... x d`, and return which are inside.
 
-        Args:
-            polytope: Their limits.
-            points: Search points, changed in place.
-            uniforms: Numbers in [0, 1), `... x d`, from which the points are made.
+        `uniforms` are numbers in [0, 1), `... x d`, from which the points are made.
         """
         self._propose(polytope, points, uniforms)
         return self._clip(polytope, points)
@@ -69,18 +62,12 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Simplex(Proposal):
-    r"""Columns in the simplex of one limit: a sum of distances from one corner of the box.
+    r"""Columns in the simplex of one limit: a sum of distances from one corner of the box."""
 
-    Args:
-        weights: The weight of each distance, positive.
-        total: The sum, or the largest one.
-        from_above: Whether distances are from the upper bounds.
-        is_equal: Whether the sum is fixed.
-    """
-
+    # The weight of each distance, positive.
     weights: ndarray = field(default_factory=lambda: np.zeros(0))
-    total: float = 0.0
-    from_above: bool = False
+    total: float = 0.0  # the sum, or the largest one
+    from_above: bool = False  # whether distances are from the upper bounds
     is_equal: bool = False
 
     @property
@@ -132,7 +119,7 @@ def proposal_of(polytope: Polytope, columns: ndarray) -> Proposal | None:
 
 
 def _solvable(polytope: Polytope, columns: ndarray, free: ndarray) -> ndarray | None:
-    r"""One continuous column for each equality; None if one is of discrete columns alone."""
+    r"""One continuous column for each equality; None if an equality has discrete columns alone."""
     same = rows_of(polytope.equal, columns)
     solved: list[int] = []
     left = polytope.equal[same].copy()

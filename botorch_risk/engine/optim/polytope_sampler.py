@@ -33,14 +33,11 @@ class PolytopeSampler:
     - if fewer than one proposal in 64 is inside, each point is the end of a random walk from the
       centre; see `Walk`.
 
-    Args:
-        polytope: What to draw from.
-
     Example:
         >>> import torch
-        >>> bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
+        >>> from botorch_risk.examples import unit
         >>> whole = (torch.arange(3), torch.ones(3), 1.0)  # x_0 + x_1 + x_2 == 1
-        >>> mixtures = Polytope.of(bounds, equality_constraints=[whole])
+        >>> mixtures = Polytope.of(unit.expand(2, 3), equality_constraints=[whole])
         >>> PolytopeSampler(mixtures).sobol([0, 1], 4).sum(dim=-1)
         tensor([[1.0000, 1.0000, 1.0000, 1.0000],
                 [1.0000, 1.0000, 1.0000, 1.0000]], dtype=torch.float64)
@@ -77,15 +74,12 @@ class PolytopeSampler:
     ) -> ndarray:
         r"""The first proposals of each seed that are inside, `R x num_points x d`.
 
-        Args:
-            uniforms: Returns as many first numbers of each seed, `R x count x d`.
-            seeds: One for each replicate.
-            num_points: The number of points.
+        `uniforms` returns as many first numbers of each seed as asked for, `R x count x d`.
         """
         parts, count = _parts_of(self.polytope), num_points
         points, inside = _proposed(self.polytope, parts, uniforms(count))
         while inside.sum(axis=1).min(initial=num_points) < num_points:
-            count *= 2
+            count *= 2  # the first half of the numbers is the same, and so is what was accepted
             points, inside = _proposed(self.polytope, parts, uniforms(count))
         first = np.argsort(~inside, axis=1, kind="stable")[:, :num_points]
         points = np.take_along_axis(points, first[:, :, None], axis=1)
@@ -110,6 +104,7 @@ def _proposed(
 def _parts_of(polytope: Polytope) -> list[Proposal]:
     r"""The columns that are drawn together, and how, by a few linear programs."""
     parts = [proposal_of(polytope, columns) or Walk(columns) for columns in _joined(polytope)]
+    # A pilot of its own: the way in which points are drawn must not depend on their seeds.
     pilot = sobol_points_of_each([0], MEASURED, polytope.d)[0].numpy()
     shares = [float(_proposed(polytope, [part], pilot)[1].mean()) for part in parts]
     while np.prod(shares) < LEAST_ACCEPTED:

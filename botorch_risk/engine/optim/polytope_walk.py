@@ -66,6 +66,7 @@ def _along(
     whole: bool = False,
 ) -> None:
     r"""Move points `n x d`, in place, to a uniform point of the line through each of them."""
+    # A limit that is exceeded by rounding stops the move, as one that is reached does.
     rise, slack = direction @ matrix.T, (limit - points @ matrix.T).clip(0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = slack / abs(rise)
@@ -86,6 +87,7 @@ def _directions(polytope: Polytope, columns: ndarray) -> tuple[ndarray, ndarray]
     free = np.intersect1d(polytope.free, columns)
     spread = np.zeros((0, polytope.d))
     if len(free):
+        # The spread of corners that linear programs find: steps are long where the polytope is.
         generator = np.random.default_rng(0)
         goals = [*np.eye(polytope.d)[free], *-np.eye(polytope.d)[free]]
         goals += [*generator.standard_normal((4 * len(free), polytope.d))]

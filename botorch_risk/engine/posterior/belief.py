@@ -84,12 +84,9 @@ class Belief:
             nothing reduces to one.
 
     Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
-        >>> model = SingleTaskGP(train_X, (6 * train_X).sin())
-        >>> belief = Belief(model)
-        >>> X = torch.rand(500, 1, dtype=torch.double)
-        >>> mean, variance = belief(X)
+        >>> from botorch_risk.examples import model
+        >>> X = torch.rand(500, 2, dtype=torch.double)
+        >>> mean, variance = Belief(model)(X)
         >>> torch.allclose(mean, model.posterior(X.unsqueeze(-2)).mean.flatten())
         True
     """
@@ -161,10 +158,8 @@ class Belief:
             X: `batch_shape x m x d`, where `batch_shape` broadcasts with the model's.
 
         Raises:
-            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
-            UnsupportedError: If the model has several values for a point, as with
-                an input transform to several points, and the `posterior_transform` does not
-                reduce them to one.
+            UnsupportedError: If the model has several values for a point, as with an input
+                transform to several points, and the `posterior_transform` does not reduce them.
         """
         if self.model._is_ensemble:
             return self._of_mixture(X)
@@ -194,9 +189,6 @@ class Belief:
 
         With direct formulas for the kernel, a point takes `n` operations with `n` data; its
         variance would take `n^2`.
-
-        Args:
-            X: `batch_shape x m x d`; what is refused is what both moments refuse.
         """
         if not self.closed_form or 0 in X.shape[:-1]:
             return self(X).mean
@@ -208,7 +200,8 @@ class Belief:
         X = checked_points(X, self.model)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             mean = outcome_bound(self.model.transform_inputs(X), cache, 0.0, None)
-            mean, _ = self.through_posterior_transform(mean, mean)  # no variance is at hand
+            # There is no variance to transform, so any tensor does in its place.
+            mean, _ = self.through_posterior_transform(mean, mean)
             return mean
 
     def _of_mixture(self, X: Tensor) -> Marginals:
@@ -269,7 +262,7 @@ class Belief:
     def _from_posterior(self, X: Tensor) -> Marginals:
         r"""Moments from posteriors of single points, with the points as an outermost t-batch."""
         shape = joint_shape(X.shape[:-2], self.model.batch_shape)
-        X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
+        X = X.expand(*shape, *X.shape[-2:])  # or the points would broadcast with the model's batch
         chunks = []
         model = self._differentiable_model()
         for part in model.models if isinstance(model, ModelList) else [model]:
@@ -324,13 +317,13 @@ class Belief:
         index = index[..., None, None].expand(*index.shape, 1, X.shape[-1])
         chosen = X.expand(*index.shape[:-2], *X.shape[-2:]).gather(-2, index).squeeze(-2)
         (bound,) = self.bounds()(chosen, [width])
-        return value + (bound - bound.detach())  # the two agree to rounding
+        # The value of the rule, with the gradient of the picked bound alone.
+        return value + (bound - bound.detach())
 
     def pairs(self, W: Tensor) -> ProductMarginals:
         r"""Marginal moments at all pairs (x, w_j), fast if the kernel is a product of both.
 
-        Args:
-            W: Values of the last inputs, `n_w x d_w`, or `batch_shape x n_w x d_w`.
+        `W` has values of the last inputs, `n_w x d_w` or `batch_shape x n_w x d_w`.
         """
         return ProductMarginals(self, W)
 

@@ -23,29 +23,17 @@ MOST_CORRELATIONS = 2**15
 
 @dataclass(frozen=True, eq=False)
 class BoundOnHost:
-    r"""`mean + width * standard deviation` from the factors of a `PosteriorCache`.
+    r"""`mean + width * standard deviation` from the factors of a `PosteriorCache`."""
 
-    Args:
-        train_inputs: `batch_shape x n x d`, centred and scaled.
-        norms: Their squared norms, `batch_shape x 1 x n`.
-        factor: `batch_shape x n x n`.
-        weights: `batch_shape x 1 x n`.
-        lengthscale: `batch_shape x 1 x d` or `batch_shape x 1 x 1`.
-        nus: The smoothness of the kernel; of each model if there are several.
-        scale: Of the units of the outcome, `batch_shape x 1`.
-        offset: Likewise.
-        prior: The prior variance in units of the outcome, likewise.
-    """
-
-    train_inputs: ndarray
-    norms: ndarray
-    factor: ndarray
-    weights: ndarray
-    lengthscale: ndarray
-    nus: tuple[float, ...]
-    scale: ndarray
-    offset: ndarray
-    prior: ndarray
+    train_inputs: ndarray  # batch_shape x n x d, centred and scaled
+    norms: ndarray  # their squared norms, batch_shape x 1 x n
+    factor: ndarray  # batch_shape x n x n
+    weights: ndarray  # batch_shape x 1 x n
+    lengthscale: ndarray  # batch_shape x 1 x d or batch_shape x 1 x 1
+    nus: tuple[float, ...]  # the smoothness of the kernel; of each model if there are several
+    scale: ndarray  # of the units of the outcome, batch_shape x 1
+    offset: ndarray  # likewise
+    prior: ndarray  # the prior variance in units of the outcome, likewise
 
     @classmethod
     def of(cls, cache: Any) -> BoundOnHost:
@@ -67,11 +55,8 @@ class BoundOnHost:
     ) -> tuple[ndarray, ndarray | None]:
         r"""Values `batch_shape x m`, and gradients `batch_shape x m x d` if needed.
 
-        Args:
-            Z: Points as the training inputs, `batch_shape x m x d`.
-            width: A number of standard deviations, broadcastable to `batch_shape x 1`.
-            floor: The least variance.
-            grad: Whether gradients are needed.
+        `Z` are points as the training inputs; `width` is a number of standard deviations,
+        broadcastable to `batch_shape x 1`; `floor` is the least variance.
         """
         distance = (-2.0 * Z) @ self.train_inputs.swapaxes(-1, -2)
         distance += np.square(Z).sum(axis=-1, keepdims=True)
@@ -90,6 +75,7 @@ class BoundOnHost:
         share = np.where(variance < floor, 0.0, self.prior * spread / deviation)
         sensitivity = self.weights * self.scale[..., None]
         sensitivity = (sensitivity - share[..., None] * product(whitened, self.factor)) * slope
+        # sum_j s_j (z_j - z), without an `m x n x d` array.
         gradient = sensitivity @ self.train_inputs
         gradient -= sensitivity.sum(axis=-1, keepdims=True) * Z
         return bound, gradient / self.lengthscale

@@ -32,7 +32,7 @@ class Bounds:
     points a call costs as much for two models as for one, and a graph node more than its
     arithmetic. Others are evaluated one after the other.
 
-    The beliefs are of models with the same inputs and batch shape.
+    The models have the same inputs and batch shape.
     """
 
     def __init__(self, beliefs: Sequence[Belief]) -> None:
@@ -69,13 +69,8 @@ class Bounds:
     ) -> list[tuple[Tensor, Tensor]] | None:
         r"""The bound of each belief with its gradient in each point, without a graph.
 
-        Args:
-            X: `batch_shape x m x d` with the models' batch shape.
-            widths: As in `__call__`.
-
-        Returns:
-            `batch_shape x m` values and `batch_shape x m x d` gradients for each belief; None if
-            the models are not alike, or an input transform does more than scale.
+        Returns `batch_shape x m` values and `batch_shape x m x d` gradients for each belief; None
+        if the models are not alike, or an input transform does more than scale.
         """
         cache, transforms = self._current(), self._scalings
         if cache is None or len(self.beliefs) == 1 or 0 in X.shape[:-1] or transforms is None:
@@ -86,6 +81,7 @@ class Bounds:
             inputs, width, model_dim = self._stacked_inputs(X, widths, cache)
             found = outcome_bound_and_gradient(inputs, cache, floor, width)
             values, gradients = found[0].unbind(model_dim + 1), found[1].unbind(model_dim)
+            # The chain rule through transforms that only scale, without their graph.
             return [
                 (value, gradient if each is None else gradient / each.coefficient)
                 for value, gradient, each in zip(values, gradients, transforms, strict=True)
@@ -96,14 +92,10 @@ class Bounds:
     ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
         r"""`value_and_gradient` of few points in NumPy, with all else computed once.
 
-        Args:
-            num_points: The largest number of points of each entry of the batch.
-            widths: As in `__call__`.
-
-        Returns:
-            From points `batch_shape x m x d` to values and gradients of all beliefs at once, which
-            are the first dimension. None under the conditions of `value_and_gradient`, and for many
-            points, other precisions than float64, or another device.
+        `num_points` is the largest number of points of each entry of the batch. Maps points
+        `batch_shape x m x d` to values and gradients of all beliefs at once, which are the first
+        dimension. None under the conditions of `value_and_gradient`, and for many points, other
+        precisions than float64, or another device.
         """
         cache, transforms = self._current(), self._scalings
         if cache is None or transforms is None:
@@ -112,6 +104,7 @@ class Bounds:
         if correlations > MOST_CORRELATIONS or cache.on_host is None:
             return None
         shape = cache.factor.shape[:-2] if len(transforms) == 1 else cache.factor.shape[1:-2]
+        # Inputs are `unit * transformed + offset`, with 1 and 0 for a model without a transform.
         offsets, units = np.zeros((2, len(transforms), *shape, 1, cache.centre.shape[-1]))
         units += 1.0
         for place, each in enumerate(transforms):
@@ -135,7 +128,7 @@ class Bounds:
     ) -> tuple[Tensor, Tensor, int]:
         r"""The inputs and the widths of all models, and the dimension of models in the inputs."""
         batch_shape = cache.factor.shape[1:-2]
-        if X.dim() < len(batch_shape) + 2:
+        if X.dim() < len(batch_shape) + 2:  # or the models would stand in the batch's dimension
             X = X.expand(*batch_shape, *X.shape[-2:])
         model_dim = -3 - len(batch_shape)
         models = [belief.model for belief in self.beliefs]
@@ -154,6 +147,7 @@ class Bounds:
             if belief.model.training:  # its training inputs are then not transformed
                 belief.model.eval()
         caches = tuple(belief.current_cache() for belief in self.beliefs)
+        # A model that has changed has a new cache, so identity tells, without a look at values.
         known, stack = self._stacked
         if len(known) != len(caches) or any(
             now is not then for now, then in zip(caches, known, strict=True)
@@ -169,6 +163,7 @@ def _transformed(cache: PosteriorCache, belief: Belief) -> PosteriorCache:
     transform, units = belief.posterior_transform, cache.units
     if transform is None or units is None:
         return cache
+    # A posterior transform in closed form is affine too: one map takes the place of both.
     weight = transform.weights.to(units.scale)
     offset = transform.offset + weight * units.offset
     return replace(cache, units=units._replace(scale=weight * units.scale, offset=offset))

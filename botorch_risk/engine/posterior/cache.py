@@ -74,6 +74,7 @@ class ModelState:
         tensors = [*(part for *_, part in slots if isinstance(part, Tensor)), *data]
         unversioned = [tensor for tensor in tensors if tensor.is_inference()]
         compared = [each for each in tensors if isinstance(each, Parameter)]
+        # Not flags: `training` changes with the mode, and the kernel's predictions do not.
         slots += [
             (vars(module), key, part)
             for module in modules
@@ -156,6 +157,7 @@ class OutcomeUnits(NamedTuple):
             return None
         if transform is None:
             return cls(torch.ones_like(constant), constant, prior)
+        # One that has seen no data goes the way through `untransform`, which raises.
         if not _is_standardize(transform) or not is_trained:
             return None
         scale, shift = transform.stdvs.squeeze(-1), transform.means.squeeze(-1)  # one output
@@ -239,10 +241,8 @@ class PosteriorCache:
 
     @cached_property
     def on_host(self) -> BoundOnHost | None:
-        r"""The factors in NumPy; None unless there are direct formulas, in float64 on a CPU.
-
-        Nor for an exponential kernel, which needs exact differences of points.
-        """
+        r"""The factors in NumPy; None unless there are direct formulas, in float64 on a CPU."""
+        # An exponential kernel needs exact differences of points, which NumPy's formulas lack.
         if self.kernel is None or self.units is None or self.kernel.nu == 0.5:
             return None
         factor = self.factor
@@ -310,7 +310,7 @@ def _factored(covariance: Tensor, model: Any) -> tuple[Tensor, bool]:
     looks = [(info == 0).all(), *([is_trained] if isinstance(is_trained, Tensor) else [])]
     is_factor, *rest = torch.stack(looks).tolist()
     if not is_factor:
-        try:
+        try:  # with jitter, as GPyTorch adds it for its own predictions
             factor = psd_safe_cholesky(covariance)
         except NanError as error:
             raise InputDataError(
@@ -333,7 +333,7 @@ def is_same_tensor(now: Any, then: Any) -> bool:
     return (
         (now.data_ptr(), now.shape, now.stride()) == (then.data_ptr(), then.shape, then.stride())
         and (now.dtype, now.device) == (then.dtype, then.device)
-        and now.numel() > 0
+        and now.numel() > 0  # empty tensors share the address 0
     )
 
 

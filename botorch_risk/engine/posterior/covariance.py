@@ -81,8 +81,8 @@ class DenseCovariance:
         r"""Condition on `b` observations.
 
         Args:
-            process: The posterior before them.
-            domain: The domain before them.
+            process: The posterior before them, as `domain`.
+            domain: The points of the domain.
             cross: `B x b x |D|` covariances with the points observed.
             rows: The same after whitening: `rows' rows` is what the observations explain.
             index: `B x b` rows of the points, -1 off the domain.
@@ -141,17 +141,11 @@ class CovarianceBlocks(Protocol):
 
 @dataclass(frozen=True)
 class HeldBlocks:
-    r"""Blocks of a dense covariance, as views if possible.
-
-    Attributes:
-        covariance: The covariance of the domain.
-        rows: `B x m` rows of the domain; `None` for all in order.
-        columns: `B x a` rows of the domain; `None` for all in order.
-    """
+    r"""Blocks of a dense covariance, as views if possible."""
 
     covariance: DenseCovariance
-    rows: Tensor | None
-    columns: Tensor | None
+    rows: Tensor | None  # B x m rows of the domain; None for all in order
+    columns: Tensor | None  # B x a rows of the domain; None for all in order
     together: bool = False
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:

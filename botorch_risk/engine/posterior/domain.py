@@ -77,10 +77,7 @@ class DomainPosterior:
         UserInputWarning: If the dense covariance uses more than a quarter of `max_bytes`.
 
     Raises:
-        BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
-        InputDataError: If `domain` is not finite.
         UnsupportedError: If the model has no closed form, or `max_bytes` is too small.
-        ValueError: If `max_bytes` is not a positive integer.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -168,13 +165,8 @@ class DomainPosterior:
 
             sum_j w_j min(cap_j, cov(x, x_j)^2 / variance of the outcome at x)
 
-        Args:
-            candidates: The points.
-            inverse: `B x m x K`, one over the variance of the outcome at each noise level.
-            targets: The points whose variances should fall, with weights and caps.
-
-        Returns:
-            `B x m x K`, without gradients; in tiles that stay in a core's cache.
+        `inverse`, `B x m x K`, is one over the variance of the outcome at each noise level. The
+        result, `B x m x K`, has no gradients; it is computed in tiles that stay in a core's cache.
         """
         return reductions_on_domain(self, candidates, inverse, targets)
 
@@ -193,10 +185,8 @@ class DomainPosterior:
     ) -> CovarianceBlocks:
         r"""Lazily evaluated blocks of the posterior covariance between points of the domain.
 
-        Args:
-            rows: `B x m` indices, for the `B` replicates (1 if the batch shape is []); `None`
-                for the whole domain in order.
-            columns: `B x a` indices, in the same way.
+        `rows` and `columns` are `B x m` and `B x a` indices, for the `B` replicates (1 if the batch
+        shape is []); `None` for the whole domain in order.
         """
         return self._current().blocks(rows, columns)
 
@@ -205,11 +195,7 @@ class DomainPosterior:
         return self._current().points.take(index)
 
     def at(self, X: Tensor) -> Process.Points:
-        r"""The posterior at any points `m x d` or `B x m x d`, differentiable in them.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
-        """
+        r"""The posterior at any points `m x d` or `B x m x d`, differentiable in them."""
         return self._current().process.at(checked_points(X, self.model))
 
     def cross_covariance(self, first: Process.Points, second: Process.Points) -> Tensor:
@@ -234,9 +220,8 @@ class DomainPosterior:
             noise: Its noise variance >= 0, squared units of `y`; the inferred one if `None`.
 
         Raises:
-            InputDataError: If `index` is not a valid integer index of the domain, or the noise is
-                below 1e-4 of the prior variance in float32.
-            ValueError: If the noise is missing, negative or not finite.
+            InputDataError: If the noise is below 1e-4 of the prior variance in float32.
+            ValueError: If the noise is missing and the model's is fixed.
         """
         rows = arguments.checked_index(index, self._B, self.domain)
         domain = self.domain.expand(self._B, *self.domain.shape[-2:])
@@ -248,14 +233,7 @@ class DomainPosterior:
     ) -> None:
         r"""Condition on an outcome at a point on or off the domain, otherwise as `observe`.
 
-        Args:
-            X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
-            y: As in `observe`.
-            noise: As in `observe`.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` is not one point of the domain's columns.
-            InputDataError, ValueError: As for `observe`, or if `X` is not finite.
+        The point is `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
         """
         point = arguments.checked_point(X, self.batch_shape, self.domain)
         self._record(point, *self.units.apply(y, noise, self.domain))
@@ -270,10 +248,6 @@ class DomainPosterior:
             y: `batch_shape x b` outcomes, NaN where missing, in the units of the data.
             noise: As many noise variances >= 0, squared units of `y`; the inferred ones if `None`.
             index: As many rows of the points in the domain, -1 off it; all off it by default.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not fit.
-            InputDataError, ValueError: As for `observe_at`.
         """
         points = arguments.checked_points_of_each(X, self.batch_shape, self.domain)
         shape = (*self.batch_shape, points.shape[-2])
@@ -290,12 +264,11 @@ class DomainPosterior:
     ) -> None:
         r"""Condition on the posterior mean at a point, which shrinks the variance only.
 
-        Used for greedy choices of a batch. `observe` uses the units of the data for the noise, this
-        method the units of `variance`; it refuses what `observe_at` refuses.
+        Used for greedy choices of a batch.
 
         Args:
-            X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
-            noise: `batch_shape` noise variances >= 0, squared units of `mean`.
+            X: As in `observe_at`.
+            noise: `batch_shape` noise variances >= 0, squared units of `mean` and not of the data.
             index: `batch_shape` rows of the points in the domain, if they are on it.
             within: `batch_shape` booleans: the replicates that get a sample; all by default.
         """
@@ -338,7 +311,7 @@ class DomainPosterior:
         prior = PriorProcess(self.model, self._predictor, PosteriorCache.build(self.model))
         observed = self._observed.reshape(self._B, -1)
         self._state = ConditionedDomain.of(prior, self.domain, observed, self.dense)
-        if self._observations:
+        if self._observations:  # as one block, which costs less than one after the other
             self._observations = [Observations.joined(self._observations)]
             self._state.condition(self._observations[0])
 
@@ -360,19 +333,12 @@ class DomainPosterior:
 
 
 class Observations(NamedTuple):
-    r"""The outcomes of `B` replicates at `b` points each.
+    r"""The outcomes of `B` replicates at `b` points each."""
 
-    Attributes:
-        X: `B x b x d` points in the units of the model's inputs.
-        y: `B x b` outcomes, NaN if missing.
-        noise: `B x b` noise variances.
-        row: `B x b` rows of the points in the domain, -1 off the domain.
-    """
-
-    X: Tensor
-    y: Tensor
-    noise: Tensor
-    row: Tensor
+    X: Tensor  # B x b x d points in the units of the model's inputs
+    y: Tensor  # B x b outcomes, NaN if missing
+    noise: Tensor  # B x b noise variances
+    row: Tensor  # B x b rows of the points in the domain, -1 off the domain
 
     @classmethod
     def joined(cls, parts: Sequence[Observations]) -> Observations:
@@ -385,25 +351,16 @@ class Observations(NamedTuple):
 
 @dataclass
 class ConditionedDomain:
-    r"""The posterior over the points of a domain, for `B` replicates.
-
-    Attributes:
-        process: The posterior at any point.
-        points: The posterior at the domain.
-        covariance: The dense covariance of the domain, or `None` if blocks are made on demand.
-        count: `B` numbers of samples.
-        low: `B` smallest outcomes.
-        high: `B` largest outcomes.
-        prior_variance: `B` largest prior variances over the domain.
-    """
+    r"""The posterior over the points of a domain, for `B` replicates."""
 
     process: Process
     points: Process.Points
+    # The dense covariance of the domain, or `None` if blocks are made on demand.
     covariance: DenseCovariance | None
-    count: Tensor
-    low: Tensor
-    high: Tensor
-    prior_variance: Tensor
+    count: Tensor  # B numbers of samples
+    low: Tensor  # B smallest outcomes
+    high: Tensor  # B largest outcomes
+    prior_variance: Tensor  # B largest prior variances over the domain
 
     @classmethod
     @torch.no_grad()
@@ -446,9 +403,9 @@ class ConditionedDomain:
             if whitening is not None:
                 self._extend(points, block, whitening)
             else:
-                for one in block.split(1):
+                for one in block.split(1):  # each given those before it, which may determine it
                     self.condition(one)
-        # Without NaN.
+        # A missing outcome, NaN, is neither the lowest nor the highest.
         self.low = torch.fmin(self.low, observations.y.nan_to_num(nan=torch.inf).amin(dim=-1))
         self.high = torch.fmax(self.high, observations.y.nan_to_num(nan=-torch.inf).amax(dim=-1))
 
@@ -464,10 +421,12 @@ class ConditionedDomain:
         rounding = self.rounding.unsqueeze(-1)
         if variance.shape[-1] == 1:
             return variance.rsqrt().where(seen & (variance > rounding), 0.0).unsqueeze(-1)
+        # A row of the identity for a missing outcome, cut out of the inverse at the end.
         both = seen.unsqueeze(-1) & seen.unsqueeze(-2)
         covariance = self.process.covariance(points, points).where(both, 0.0)
         covariance.diagonal(dim1=-2, dim2=-1).copy_(variance.where(seen, 1.0))
         root, info = torch.linalg.cholesky_ex(covariance)
+        # The square of a pivot is the variance of an outcome given those before it.
         left = root.diagonal(dim1=-2, dim2=-1).square()
         if bool(info.any() | ((left <= rounding) & seen).any()):
             return None
@@ -490,7 +449,7 @@ class ConditionedDomain:
         self.count = self.count + block.y.isfinite().sum(dim=-1)
 
     def copy(self) -> ConditionedDomain:
-        twin = copy.copy(self)
+        twin = copy.copy(self)  # all but the dense covariance is replaced, never written to
         if self.covariance is not None:
             twin.covariance = self.covariance.copy()
         return twin

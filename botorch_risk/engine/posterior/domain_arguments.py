@@ -38,11 +38,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, posterior_transform: Any) -> Units:
-        r"""The units after a transform; the identity without one.
-
-        Raises:
-            ValueError: If the weight is 0 or not finite, which leaves nothing to model.
-        """
+        r"""The units after a transform; the identity without one."""
         if posterior_transform is None:
             return cls()
         units = cls(float(posterior_transform.offset), float(posterior_transform.weights))
@@ -55,7 +51,6 @@ class Units(NamedTuple):
 
     @property
     def noise_factor(self) -> float:
-        r"""Transform a noise variance of the data."""
         return self.weight**2
 
     def apply(

@@ -53,14 +53,10 @@ class FastMarginals(Model):
 
     Example:
         >>> from botorch.acquisition import LogExpectedImprovement
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch.optim import optimize_acqf
-        >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
-        >>> model = SingleTaskGP(train_X, (6 * train_X).sin())
+        >>> from botorch_risk.examples import model
         >>> acqf = LogExpectedImprovement(FastMarginals(model), best_f=0.9)
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> X, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=2, raw_samples=16)
         >>> own = LogExpectedImprovement(model, best_f=0.9)
+        >>> X = torch.rand(5, 1, 2, dtype=torch.double)
         >>> torch.allclose(acqf(X), own(X))
         True
     """
@@ -99,9 +95,6 @@ class FastMarginals(Model):
         r"""The posterior `t-batch x batch_shape x q x m` at `t-batch x batch_shape x q x d` points.
 
         It is in closed form if q = 1, with all outputs and without observation noise.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
         """
         reason = self._why_slow(X, output_indices, observation_noise)
         if reason is not None:
@@ -119,6 +112,7 @@ class FastMarginals(Model):
         )
         if posterior_transform is None:
             return _MarginalPosterior(mean, variance)
+        # Other transforms read the distribution, which takes longer to build than the moments.
         if type(posterior_transform) is ScalarizedPosteriorTransform and len(moments) == 1:
             linear: Any = posterior_transform  # parts of a module have no static type
             weight = linear.weights.to(mean)
@@ -151,6 +145,7 @@ class FastMarginals(Model):
         return moved
 
     def __getattr__(self, name: str) -> Any:
+        # Before `model` is set, as in a copy, asking it would ask for `model` again, without end.
         if name == "model" or name.startswith("__"):
             return super().__getattr__(name)
         try:
@@ -198,6 +193,7 @@ def with_fast_marginals(acqf: Acquisition) -> Acquisition:
     if not isinstance(model, Model) or model._is_ensemble or not FastMarginals.serves(model):
         return acqf
     copied = copy.copy(acqf)
+    # A dictionary of its own: the user's function keeps its model.
     copied._modules = {**acqf._modules, "model": FastMarginals(model)}
     return copied
 
@@ -205,14 +201,11 @@ def with_fast_marginals(acqf: Acquisition) -> Acquisition:
 def bound_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
     r"""BoTorch's `UpperConfidenceBound` on a view as a function of a few points in NumPy.
 
-    Args:
-        acqf: An acquisition function.
-        num_points: The largest number of points of each entry of the model's batch.
-
-    Returns:
-        From points `batch_shape x m x d` to values and gradients; None for another function, for a
-        lower bound, and where PyTorch is the faster one.
+    `num_points` is the largest number of points of each entry of the model's batch. Maps points
+    `batch_shape x m x d` to values and gradients; None for another function, for a lower bound, and
+    where PyTorch is the faster one.
     """
+    # A subclass may compute something else.
     model = acqf._modules.get("model") if type(acqf) is UpperConfidenceBound else None
     if not isinstance(model, FastMarginals) or not acqf.maximize:
         return None
@@ -240,6 +233,7 @@ class _MarginalPosterior(GPyTorchPosterior):
     r"""Normal moments `... x 1 x m` of single points; the distribution is made on demand."""
 
     def __init__(self, mean: Tensor, variance: Tensor) -> None:
+        # The parent would build the distribution, which analytic functions never ask for.
         self._mean, self._variance = mean, variance
         self._is_mt = mean.shape[-1] > 1
         self._device, self._dtype = mean.device, mean.dtype

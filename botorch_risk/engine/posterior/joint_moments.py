@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class Joint:
     r"""The joint posterior within groups of points, from factors that are computed once.
 
+    A posterior that is not Gaussian raises an UnsupportedError.
+
     Attributes:
         model: With one outcome.
         posterior_transform: Reduces the outcomes of the model to one, or flips its sign.
@@ -40,16 +42,13 @@ class Joint:
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Mean `... x m x p` and covariance `... x m x p x p`, differentiable in the points.
 
-        Args:
-            X: `... x m x p x d`, where `...` begins with the model's batch shape or contains none
-                of it.
-
-        Raises:
-            UnsupportedError: If the posterior is not Gaussian.
+        `X` is `... x m x p x d`, where `...` begins with the model's batch shape or contains none
+        of it.
         """
         if self.process is None:
             posterior = gaussian_posterior(self.model, X, self.posterior_transform)
             covariance = posterior.distribution.covariance_matrix
+            # The groups come first, as a t-batch.
             return posterior.mean.squeeze(-1).movedim(0, -2), covariance.movedim(0, -3)
         at = self.process.at(self.as_points(X))
         covariance = self.process.covariance_within(at, X.shape[-2])
@@ -57,11 +56,7 @@ class Joint:
 
     @torch.no_grad()
     def moments(self, X: Tensor) -> JointMoments:
-        r"""The same with the noise of a reading, without a graph.
-
-        Raises:
-            UnsupportedError: If the posterior is not Gaussian.
-        """
+        r"""The same with the noise of a reading, without a graph."""
         if self.process is not None:
             noise = self.process.noise_of_a_reading(self.as_points(X))
             if noise is not None:
@@ -82,6 +77,7 @@ def _of_posterior(
     read: Any = model.posterior(
         X.movedim(-3, 0), observation_noise=True, posterior_transform=posterior_transform
     )
+    # Any likelihood has this difference; rounding may leave it slightly below 0.
     noise = (read.variance - posterior.variance).squeeze(-1).clamp_min(0.0)
     return JointMoments(
         posterior.mean.squeeze(-1).movedim(0, -2),
@@ -93,14 +89,9 @@ def _of_posterior(
 def gaussian_posterior(
     model: Model, X: Tensor, posterior_transform: PosteriorTransform | None = None
 ) -> Any:
-    r"""The posterior of groups of points, `m x batch_shape x p`.
+    r"""The posterior of groups of points `batch_shape x m x p x d`, `m x batch_shape x p`.
 
-    Args:
-        model: With one outcome.
-        X: `batch_shape x m x p x d`; the groups become a t-batch.
-
-    Raises:
-        UnsupportedError: If the posterior is not Gaussian.
+    The groups become a t-batch.
     """
     posterior: Any = model.posterior(X.movedim(-3, 0), posterior_transform=posterior_transform)
     if not hasattr(getattr(posterior, "distribution", None), "covariance_matrix"):

@@ -62,7 +62,7 @@ def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, 
     if nu == 0.5:
         return decay, (decay / s).masked_fill_(s == 0, 0.0)
     times = s * decay
-    if nu == 1.5:
+    if nu == 1.5:  # the profile first: the slope is written over what it is made of
         return times.add_(decay), decay.mul_(3)
     # For 2.5 the slope is 5 / 3 (1 + s) exp(-s): no division by r, so no 0 / 0 where points meet.
     linear = decay.add_(times)
@@ -71,18 +71,12 @@ def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, 
 
 @dataclass(frozen=True)
 class StationaryKernel:
-    r"""A squared-exponential or Matern kernel, with its hyperparameters as tensors.
+    r"""A squared-exponential or Matern kernel, with its hyperparameters as tensors."""
 
-    Attributes:
-        nu: The smoothness of a Matern kernel (0.5, 1.5 or 2.5), or infinity for the
-            squared exponential.
-        lengthscale: `batch_shape x 1 x d` or `batch_shape x 1 x 1`.
-        outputscale: `batch_shape x 1 x 1` prior variance.
-    """
-
+    # The smoothness of a Matern kernel (0.5, 1.5 or 2.5), or infinity for the squared exponential.
     nu: float
-    lengthscale: Tensor
-    outputscale: Tensor
+    lengthscale: Tensor  # batch_shape x 1 x d or batch_shape x 1 x 1
+    outputscale: Tensor  # batch_shape x 1 x 1 prior variance
 
     @classmethod
     def of(cls, kernel: Kernel) -> StationaryKernel | None:
@@ -113,7 +107,8 @@ class StationaryKernel:
         """
         if self.nu != 0.5:
             return squared_distance(first, second, norms)
-        # The exponential kernel falls linearly from zero distance.
+        # The exponential kernel falls linearly from zero distance, so rounding of 1e-16 in a
+        # squared distance would be 1e-8 in a correlation.
         return squared_differences(first, second)
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
@@ -139,6 +134,7 @@ class StackedKernel(StationaryKernel):
             torch.stack(torch.broadcast_tensors(*(getattr(kernel, name) for kernel in kernels)))
             for name in ("lengthscale", "outputscale")
         )
+        # The least: if one kernel needs exact distances, all get them.
         return cls(min(nus), lengthscale, outputscale, nus)
 
     def correlation(self, squared_distance: Tensor) -> Tensor:

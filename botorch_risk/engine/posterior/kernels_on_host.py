@@ -27,6 +27,7 @@ def profile_and_slope(
         return linear, 3 * decay if needs_slope else None
     if needs_slope:
         slope = linear * (5 / 3)
+    # (1 + s) exp(-s) + s^2 exp(-s) / 3, without new memory.
     s *= s
     s *= decay
     s /= 3

@@ -22,14 +22,8 @@ class Marginals(NamedTuple):
 
 
 class JointMoments(NamedTuple):
-    r"""Moments of an outcome at groups of points, in its units.
+    r"""Moments of an outcome at groups of points, in its units."""
 
-    Attributes:
-        mean: `batch_shape x m x p`.
-        covariance: `batch_shape x m x p x p`.
-        noise: `batch_shape x m x p`, the variance of the noise of one more reading.
-    """
-
-    mean: Tensor
-    covariance: Tensor
-    noise: Tensor
+    mean: Tensor  # batch_shape x m x p
+    covariance: Tensor  # batch_shape x m x p x p
+    noise: Tensor  # batch_shape x m x p, the variance of the noise of one more reading

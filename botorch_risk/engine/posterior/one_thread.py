@@ -34,6 +34,7 @@ def inverse_factor(matrix: ndarray) -> ndarray | None:
     """
     n = len(matrix)
     if n <= MOST_ROWS:
+        # The transpose of a symmetric matrix is the matrix itself in LAPACK's order of entries.
         factor, failed = lapack.dpotrf(matrix.T, lower=1)
         if failed:
             return None

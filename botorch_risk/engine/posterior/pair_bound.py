@@ -24,11 +24,8 @@ def reduced_bounds(
 ) -> tuple[Tensor, Tensor | None]:
     r"""The number of each decision, `batch_shape x m`, and its gradient in it, without a graph.
 
-    Args:
-        X: Decisions `batch_shape x m x d_x`, as `factors.scaled` takes them.
-        width: A number of standard deviations, broadcastable to `batch_shape x m x 1`.
-        reduce: Makes the number of the bounds.
-        factors: Of the model and the values of w.
+    `X` are decisions `batch_shape x m x d_x`, as `factors.scaled` takes them; `width` is a number
+    of standard deviations, broadcastable to `batch_shape x m x 1`.
     """
     Z, floor = factors.scaled(X), factors.least_variance(X.dtype)
     host = factors.on_host

@@ -71,17 +71,7 @@ class PairBoundOnHost:
     def __call__(
         self, Z: ndarray, width: ndarray, floor: ndarray, reduce: ReductionOnHost
     ) -> tuple[ndarray, ndarray | None]:
-        r"""One number for each decision, and its gradient.
-
-        Args:
-            Z: Scaled decisions `batch_shape x m x d_x`.
-            width: A number of standard deviations, broadcastable to `batch_shape x m x 1`.
-            floor: The least variance, likewise.
-            reduce: Makes the number of the bounds.
-
-        Returns:
-            `batch_shape x m` and `batch_shape x m x d_x`, or None if `reduce` gives no derivative.
-        """
+        r"""`reduced_bounds` of scaled decisions; `floor` is the least variance."""
         distance = (-2.0 * Z) @ self.train_X.swapaxes(-1, -2)
         distance += np.square(Z).sum(axis=-1, keepdims=True)
         distance += self.norms

@@ -35,17 +35,11 @@ _JITTER = 1e-10
 
 @dataclass(frozen=True)
 class PairSamples:
-    r"""The factors over w.
+    r"""The factors over w."""
 
-    Attributes:
-        factors: Of the model and the values of w.
-        root: `batch_shape x n_w x q`, the `N` above in units of the outcome.
-        columns: `batch_shape x n x q`, the transpose of `N^+ K_wX`.
-    """
-
-    factors: ProductFactors
-    root: Tensor
-    columns: Tensor
+    factors: ProductFactors  # of the model and the values of w
+    root: Tensor  # batch_shape x n_w x q, the N above in units of the outcome
+    columns: Tensor  # batch_shape x n x q, the transpose of `N^+ K_wX`
 
     @classmethod
     @torch.no_grad()
@@ -61,11 +55,9 @@ class PairSamples:
     ) -> tuple[Tensor, Tensor | None]:
         r"""What is made of the samples of each decision, and its gradient in it.
 
-        Args:
-            X: Decisions `batch_shape x m x d_x`, as `factors.scaled` takes them.
-            numbers: Normal numbers `S x n_w`, of which the first columns are used.
-            reduce: Maps samples `batch_shape x m x S x n_w` to one number, `batch_shape x m`, and
-                its derivative in them, or None if no gradient is needed.
+        `X` are decisions `batch_shape x m x d_x`, as `factors.scaled` takes them; of the normal
+        `numbers`, `S x n_w`, the first columns are used; `reduce` gets samples
+        `batch_shape x m x S x n_w`.
         """
         factors, numbers = self.factors, numbers[:, : self.root.shape[-1]]
         Z = factors.scaled(X)

@@ -19,19 +19,12 @@ if TYPE_CHECKING:
 
 
 class PriorPoints(NamedTuple):
-    r"""PriorPoints with their prior moments, for `B` replicates.
+    r"""Points with their prior moments, for `B` replicates."""
 
-    Attributes:
-        inputs: `B x m x d` in the space of the kernel, or `m x d` if all replicates share it.
-        scale: `B x m`; the covariance of two points is their correlation times both scales.
-        mean: `B x m` prior means in the units of the outcome.
-        variance: `B x m` prior variances, squared units of the outcome.
-    """
-
-    inputs: Tensor
-    scale: Tensor
-    mean: Tensor
-    variance: Tensor
+    inputs: Tensor  # B x m x d in the space of the kernel, or m x d if all replicates share it
+    scale: Tensor  # B x m; the covariance of two points is their correlation times both scales
+    mean: Tensor  # B x m prior means in the units of the outcome
+    variance: Tensor  # B x m prior variances, squared units of the outcome
 
     def take(self, index: Tensor) -> PriorPoints:
         r"""The points of a `B x a` index."""
@@ -46,15 +39,10 @@ class PriorProcess:
 
     The linear outcome transforms and the posterior transform become an offset and a factor at each
     point. Covariances are differentiable in the first argument only.
-
-    Attributes:
-        model: The GP, of any batch shape; `B` is the number of its entries, 1 for `[]`.
-        belief: Transforms moments to the units of the outcome.
-        cache: The factors of the training data.
     """
 
-    model: Any
-    belief: Belief
+    model: Any  # the GP, of any batch shape; B is the number of its entries, 1 for []
+    belief: Belief  # transforms moments to the units of the outcome
     cache: PosteriorCache
 
     @property
@@ -105,12 +93,7 @@ class PriorProcess:
         return correlation.mul_(first.scale.unsqueeze(-1)).mul_(second.scale.unsqueeze(-2))
 
     def training(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Inputs, factor and residuals of the training data.
-
-        Returns:
-            Inputs `B x n x d`; the inverse Cholesky factor `B x n x n` that whitens the
-            correlations with them; and the whitened residuals `B x n`.
-        """
+        r"""Inputs, factor and whitened residuals of the training data, as `Process` has them."""
         cache = self.cache
         # The cached factor has the root of the outputscale in it, for correlations.
         outputscale = 1.0 if cache.kernel is None else cache.kernel.outputscale

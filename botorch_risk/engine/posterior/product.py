@@ -108,7 +108,8 @@ class ProductMarginals:
         r"""A number that is made of all values of a decision, and its gradient in the decision.
 
         The values are bounds `mean + width * deviation`, `batch_shape x m x n_w`, or joint samples,
-        `batch_shape x m x S x n_w`.
+        `batch_shape x m x S x n_w`. Numbers are `batch_shape x m`, and gradients
+        `batch_shape x m x d_x` or None, without a graph.
 
         Args:
             X: `batch_shape x m x d_x`.
@@ -118,10 +119,6 @@ class ProductMarginals:
             width: Broadcastable to `batch_shape x m`; below 0 for lower bounds.
             numbers: Standard normal numbers `S x n_w` for samples, of which as many columns are
                 used as needed.
-
-        Returns:
-            Numbers `batch_shape x m`, and gradients `batch_shape x m x d_x` or None, without a
-            graph.
         """
         factors: Any = self._current_factors_at(X)
         if width is None:
@@ -139,14 +136,9 @@ class ProductMarginals:
     ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
         r"""`reduced` at bounds of few decisions in NumPy, with all else computed once.
 
-        Args:
-            num_decisions: The largest number of decisions of each entry of the batch.
-            reduce: Makes the number of the bounds, arrays.
-            width: As in `reduced`.
-
-        Returns:
-            From decisions `batch_shape x m x d_x` to numbers and gradients; None if there is no
-            closed form, an input transform does more than scale, or PyTorch is the faster one.
+        `num_decisions` is the largest number of decisions of each entry of the batch. Maps
+        decisions `batch_shape x m x d_x` to numbers and gradients; None if there is no closed form,
+        an input transform does more than scale, or PyTorch is the faster one.
         """
         if not self.belief.closed_form:
             return None
@@ -165,6 +157,7 @@ class ProductMarginals:
         r"""Values and gradients in decisions, from those in the units of `factors.scaled`."""
         if factors.is_scaled:
             return of_kernel(X.detach())
+        # A graph of the transform alone, behind which the gradient is in closed form.
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             inner = self._of_kernel(X, factors)
@@ -184,15 +177,9 @@ class ProductMarginals:
     def moments_with(self, sums: WeightedSums, X: Tensor) -> tuple[Tensor, ...] | None:
         r"""Covariances of the outcomes at all (x, w_j) with sums over the same w_j, and variances.
 
-        Differentiable in the decisions.
-
-        Args:
-            sums: Of groups of one decision under all `w_j`.
-            X: `B x m x d_x`.
-
-        Returns:
-            Covariances `B x m x n_w x P` over the scale of the outcome at each decision, the
-            scales `B x m`, and variances `B x m x n_w`; None unless the covariance is a product.
+        Differentiable in the decisions `B x m x d_x`. Returns covariances `B x m x n_w x P` over
+        the scale of the outcome at each decision, the scales `B x m`, and variances
+        `B x m x n_w`; None unless the covariance is a product.
         """
         grad = X.requires_grad and torch.is_grad_enabled()
         if not grad and (host := self.on_host_with(sums, X)) is not None:
@@ -223,10 +210,7 @@ class ProductMarginals:
         return of_x.unsqueeze(-2) * of_w - covariance, at.scale, variance
 
     def on_host_with(self, sums: WeightedSums, X: Tensor) -> SumsOverW | None:
-        r"""Readings at few decisions in NumPy; None if PyTorch is the faster one, or no product.
-
-        For the arguments see `moments_with`.
-        """
+        r"""Readings at few decisions in NumPy; None if PyTorch is the faster one, or no product."""
         if not (are_on_host(X) and sums.process.prior.has_shared_units):
             return None
         decisions = X.reshape(*self.belief.model.batch_shape, *X.shape[-2:])
@@ -290,7 +274,7 @@ class ProductMarginals:
         return (
             X.dtype == torch.float64  # a rank cut at 1e-13 means nothing in float32
             and X.shape[-2] > 0
-            and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
+            and X.shape[:-2] == model.batch_shape  # W may have a larger batch than the model
             and self.belief.closed_form
             and keeps_apart(transform, self.points.shape[-1])
         )
@@ -333,6 +317,7 @@ class ProductMarginals:
         W = self._transformed(decision, points)[..., d_x:]
         Z = (W - centre[..., d_x:]) / lengthscale[..., d_x:]
 
+        # Made twice, for the basis and for the coordinates, so that nothing of `n_w x n` is held.
         def cross() -> Iterator[Tensor]:
             for chunk in Z.split(chunk_size(Z, X.shape[-2]), dim=-2):
                 yield kernel.correlation(squared_distance(chunk, X[..., d_x:]))

@@ -19,19 +19,12 @@ from botorch_risk.engine.posterior.stationary_moments import chunk_size
 
 
 class Outcome(NamedTuple):
-    r"""Map latent moments to the outcome's, after any posterior transform; `... x 1 x 1` each.
+    r"""Map latent moments to the outcome's, after any posterior transform; `... x 1 x 1` each."""
 
-    Attributes:
-        offset: The offset of the mean.
-        scale: Its factor; below 0 if the outcome is minimised.
-        square: The square of the scale.
-        prior: The prior variance of the outcome.
-    """
-
-    offset: Tensor
-    scale: Tensor
+    offset: Tensor  # the offset of the mean
+    scale: Tensor  # its factor; below 0 if the outcome is minimised
     square: Tensor
-    prior: Tensor
+    prior: Tensor  # the prior variance of the outcome
 
     @classmethod
     def of(cls, units: OutcomeUnits, transform: PosteriorTransform | None) -> Outcome:
@@ -45,35 +38,21 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class ProductFactors:
-    r"""The factors that do not depend on the decision; `K_w = coordinates @ basis`.
+    r"""The factors that do not depend on the decision; `K_w = coordinates @ basis`."""
 
-    Attributes:
-        cache: The factors of the model that these belong to.
-        train_X: `batch_shape x n x d_x`, the decisions of the training data, scaled.
-        norms: Their squared norms, `batch_shape x 1 x n`.
-        points: `batch_shape x n_w x d_w`, the values of w, scaled.
-        centre: `batch_shape x 1 x d_x`, in the units of the decisions if these are only scaled.
-        lengthscale: `batch_shape x 1 x d_x`, likewise.
-        is_scaled: Whether the input transform only shifts and scales the decisions.
-        outcome: The map to the outcome, affine and the same for all points.
-        basis: `batch_shape x r x n`, orthonormal rows.
-        coordinates: `batch_shape x n_w x r`.
-        products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
-        pairs: The index of each pair in an `r x r` matrix, row by row.
-    """
-
-    cache: PosteriorCache
-    train_X: Tensor
-    norms: Tensor
-    points: Tensor
-    centre: Tensor
-    lengthscale: Tensor
-    is_scaled: bool
-    outcome: Outcome
-    basis: Tensor
-    coordinates: Tensor
+    cache: PosteriorCache  # the factors of the model that these belong to
+    train_X: Tensor  # batch_shape x n x d_x, the decisions of the training data, scaled
+    norms: Tensor  # their squared norms, batch_shape x 1 x n
+    points: Tensor  # batch_shape x n_w x d_w, the values of w, scaled
+    centre: Tensor  # batch_shape x 1 x d_x, in the units of the decisions if these are only scaled
+    lengthscale: Tensor  # batch_shape x 1 x d_x, likewise
+    is_scaled: bool  # whether the input transform only shifts and scales the decisions
+    outcome: Outcome  # the map to the outcome, affine and the same for all points
+    basis: Tensor  # batch_shape x r x n, orthonormal rows
+    coordinates: Tensor  # batch_shape x n_w x r
+    # `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
     products: Tensor | None
-    pairs: Tensor
+    pairs: Tensor  # the index of each pair in an r x r matrix, row by row
 
     def scaled(self, X: Tensor) -> Tensor:
         r"""Decisions `batch_shape x m x d_x`, scaled like the training data."""
@@ -134,6 +113,7 @@ class ProductFactors:
         if self.products is None:
             return _QuadraticForms.pulled_back(weights, self.coordinates).mul_(2)
         rank = self.coordinates.shape[-1]
+        # Products off the diagonal are doubled already; the sum with the transpose doubles it too.
         upper = weights.new_zeros(*weights.shape[:-1], rank * rank)
         upper.index_copy_(-1, self.pairs, weights @ self.products)
         square = upper.unflatten(-1, (rank, rank))
@@ -155,7 +135,7 @@ class _QuadraticForms(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, M: Tensor, coordinates: Tensor) -> Tensor:
-        ctx.save_for_backward(coordinates)
+        ctx.save_for_backward(coordinates)  # the forms are linear in `M`
         forms = [((c @ M) * c).sum(dim=-1) for c in _QuadraticForms.chunks(M, coordinates)]
         return torch.cat(forms, dim=-1)
 

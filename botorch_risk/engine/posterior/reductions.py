@@ -24,19 +24,13 @@ _SMALLEST_SIDE = 64
 
 
 class Targets(NamedTuple):
-    r"""Weighted points of the domain whose variances should fall, for `B` replicates.
+    r"""Weighted points of the domain whose variances should fall, for `B` replicates."""
 
-    Attributes:
-        row: `B x a` rows of the domain; shorter lists are padded with rows of weight 0.
-        weights: `B x a`.
-        cap: `B x a`, the largest useful reduction of each variance; `None` without truncation.
-        whole: Whether they are the whole domain, in order.
-    """
-
-    row: Tensor
-    weights: Tensor
+    row: Tensor  # B x a rows of the domain; shorter lists are padded with rows of weight 0
+    weights: Tensor  # B x a
+    # `B x a`, the largest useful reduction of each variance; `None` without truncation.
     cap: Tensor | None
-    whole: bool
+    whole: bool  # whether they are the whole domain, in order
 
     def weighted_sum(self, values: Tensor) -> Tensor:
         r"""`B x m` sums of `B x m x a` values under the weights."""
@@ -51,21 +45,15 @@ def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:
 
 
 class Candidates(NamedTuple):
-    r"""Points of the domain to evaluate, for `B` replicates.
+    r"""Points of the domain to evaluate, for `B` replicates."""
 
-    Attributes:
-        row: `B x m` rows of the domain.
-        valid: `B x m`, True for candidates and False for padding.
-        shared: How many of the first rows are the targets, in the same order.
-    """
-
-    row: Tensor
-    valid: Tensor
-    shared: int
+    row: Tensor  # B x m rows of the domain
+    valid: Tensor  # B x m, True for candidates and False for padding
+    shared: int  # how many of the first rows are the targets, in the same order
 
     @classmethod
     def of(cls, mask: Tensor, targets: Targets, dense: bool) -> Candidates:
-        r"""The points of a `B x |D|` mask, the targets first if it pays to evaluate them too."""
+        r"""The points of a `B x |D|` mask, the targets first if that saves covariances."""
         row = targets.row
         if dense or 2 * int(mask.gather(-1, row).sum()) < row.numel():
             return cls(*padded_index(mask), shared=0)
@@ -78,37 +66,18 @@ class Candidates(NamedTuple):
 
 
 class Tile(NamedTuple):
-    r"""A part of the covariance between candidates and targets.
-
-    Attributes:
-        replicates: Which replicates.
-        rows: Which candidates.
-        columns: Which targets.
-        mirrored: Whether the columns are also candidates, and the rows also targets.
-    """
+    r"""A part of the covariance between candidates and targets."""
 
     replicates: slice
-    rows: slice
-    columns: slice
-    mirrored: bool
+    rows: slice  # which candidates
+    columns: slice  # which targets
+    mirrored: bool  # whether the columns are also candidates, and the rows also targets
 
 
 def reductions_on_domain(
     posterior: DomainPosterior, candidates: Candidates, inverse: Tensor, targets: Targets
 ) -> Tensor:
-    r"""Weighted reductions of variances by samples at points of the domain, in bounded memory.
-
-        sum_j w_j min(cap_j, cov(x, x_j)^2 / variance of the outcome at x)
-
-    Args:
-        posterior: Supplies the covariance.
-        candidates: The points.
-        inverse: `B x m x K`, one over the variance of the outcome at each noise level.
-        targets: The points whose variances should fall.
-
-    Returns:
-        `B x m x K`, without gradients.
-    """
+    r"""`DomainPosterior.reductions`, in bounded memory."""
     blocks = _blocks(posterior, candidates, targets)
     total, scratch = torch.zeros_like(inverse), ScratchBuffer()
     with torch.no_grad():
@@ -124,7 +93,7 @@ def map_rows(
     inverse: Tensor,
     targets: Targets,
 ) -> Tensor:
-    r"""Apply a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
+    r"""`DomainPosterior.map_rows`."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
     limit = _HELD_ENTRIES.entries(inverse.device)
     size = max(1, limit // max(1, targets.row.numel()))

@@ -56,12 +56,10 @@ def outcome_moments(X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Ten
     `stationary_moments` with separate maps before and after.
 
     Args:
-        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
+        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape; the
+            moments, `... x m` each, are once differentiable in them.
         cache: The cache of a model whose kernel and units are known.
         floor: The smallest variance, before conversion to the units of the outcome.
-
-    Returns:
-        `... x m` each, once differentiable in the points.
     """
     mean, variance = _OutcomeMoments.apply(X, cache, floor)
     return mean, variance
@@ -102,7 +100,7 @@ def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor 
     r"""`mean + width * standard deviation` in the units of the outcome, in one node of the graph.
 
     `width` is broadcastable to `batch_shape x 1`, below 0 for a lower bound, and None for the mean
-    alone, which takes `n` operations a point and not `n^2`; the other arguments are those of
+    alone, which takes `n` operations per point and not `n^2`; for the other arguments see
     `outcome_moments`.
     """
     bound: Tensor = _OutcomeBound.apply(X, cache, floor, width)

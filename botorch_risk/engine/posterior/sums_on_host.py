@@ -31,34 +31,19 @@ class SumsOverW:
 
         v = scale F (k o b),   variance = scale^2 - |v|^2
         covariance_p = scale k_p q_pj - v' columns_p
-
-    `product` has the same formulas for tensors.
-
-    Attributes:
-        sums: The sums.
-        factors: The factors of a product kernel.
-        centre: `B x 1 x d_x`, like the lengthscale in the units of the decisions.
-        lengthscale: `B x 1 x d_x`.
-        inputs: The decisions of the data, then of the sums, scaled, `B x (n + P) x d_x`.
-        factor: `B x n x n`.
-        columns: Whitened correlations of the data with the sums, `B x n x P`.
-        basis: `B x r x n`.
-        coordinates: `B x n_w x r`.
-        of_w: Covariances of the sums with each w at their own decision, `B x n_w x P`.
-        scale: `B x 1`.
     """
 
     sums: Any
-    factors: Any
-    centre: ndarray
-    lengthscale: ndarray
-    inputs: ndarray
-    factor: ndarray
-    columns: ndarray
-    basis: ndarray
-    coordinates: ndarray
-    of_w: ndarray
-    scale: ndarray
+    factors: Any  # the factors of a product kernel
+    centre: ndarray  # B x 1 x d_x, like the lengthscale in the units of the decisions
+    lengthscale: ndarray  # B x 1 x d_x
+    inputs: ndarray  # the decisions of the data, then of the sums, scaled, B x (n + P) x d_x
+    factor: ndarray  # B x n x n
+    columns: ndarray  # whitened correlations of the data with the sums, B x n x P
+    basis: ndarray  # B x r x n
+    coordinates: ndarray  # B x n_w x r
+    of_w: ndarray  # covariances of the sums with each w at their own decision, B x n_w x P
+    scale: ndarray  # B x 1
 
     @classmethod
     def of(cls, sums: Any, factors: Any, of_w: Tensor, decisions: Tensor) -> SumsOverW:
@@ -104,14 +89,13 @@ class SumsOverW:
     ) -> tuple[ndarray, ndarray | None]:
         r"""A number made of the moves of the sums per standard deviation of each reading.
 
+        Returns numbers `B x m`, and gradients in the decisions `B x m x d_x` or None.
+
         Args:
             X: Decisions `B x m x d_x`.
             reduce: Maps the moves `B x m x n_w x P` to numbers and indices of w, `B x m` each, and
                 the gradients of the numbers in the moves at that w, `B x m x P`.
             needs_gradient: Whether its gradient is needed.
-
-        Returns:
-            Numbers `B x m`, and gradients in the decisions, `B x m x d_x`, or None.
         """
         Z, of_data, of_sums = self._correlations(X)
         covariance, variance = self._moments(of_data, of_sums)

@@ -41,19 +41,12 @@ MIXTURES = {math.inf: ([1.0], [0.5]), 1.5: _matern_mixture(1.5), 2.5: _matern_mi
 
 @dataclass(frozen=True, eq=False)
 class WeightedSums:
-    r"""Sums `sum_j q_j f(z_j)` of an outcome over groups of points, for `B` replicates.
-
-    Attributes:
-        process: The GP given its data.
-        points: The points of all `P` groups of `p`, `B x (P p)`.
-        weights: `B x P x p`.
-        explained: `B x t x P`, the columns of the points under their weights.
-    """
+    r"""Sums `sum_j q_j f(z_j)` of an outcome over groups of points, for `B` replicates."""
 
     process: Process
-    points: Process.Points
-    weights: Tensor
-    explained: Tensor
+    points: Process.Points  # the points of all P groups of p, B x (P p)
+    weights: Tensor  # B x P x p
+    explained: Tensor  # B x t x P, the columns of the points under their weights
 
     @classmethod
     def of(cls, process: Process, points: Process.Points, weights: Tensor) -> WeightedSums:
@@ -68,13 +61,9 @@ class WeightedSums:
         return prior - at.whitened.mT @ self.explained
 
     def moments_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Posterior covariances with the sums and variances at points `B x m x d`.
+        r"""Posterior covariances with the sums `B x m x P`, and variances `B x m`.
 
-        Args:
-            X: The points, in which the results are once differentiable.
-
-        Returns:
-            `B x m x P` covariances and `B x m` variances.
+        Both are once differentiable in the points, `B x m x d`.
         """
         prior = self.process.prior
         grad = X.requires_grad and torch.is_grad_enabled()
@@ -109,11 +98,8 @@ class WeightedSums:
 
             sum_jl q_pj q_ol k(x_p, w_j; x_o, w_l) = sum_m c_m k_m(x_p, x_o) (q_p' K_m q_o)
 
-        Args:
-            num_last: The number of last inputs that belong to w.
-
-        Returns:
-            None for other groups, or if the kernel has no direct formulas.
+        None for other groups, or if the kernel has no direct formulas. `num_last` is the number of
+        last inputs that belong to w.
         """
         prior, kernel = self.points.prior, self.process.prior.cache.kernel
         if kernel is None or kernel.nu not in MIXTURES:
@@ -131,7 +117,7 @@ class WeightedSums:
         for weight, rate in zip(*MIXTURES[kernel.nu], strict=True):
             along = scaled @ of_w.mul(-rate).exp_() @ scaled.mT
             total.addcmul_(of_x.mul(-rate).exp_(), along, value=weight)
-        return (total + total.mT) / 2
+        return (total + total.mT) / 2  # symmetric up to rounding before
 
 
 class _MomentsAt(torch.autograd.Function):
@@ -151,6 +137,7 @@ class _MomentsAt(torch.autograd.Function):
         kernel: Any = sums.process.prior.cache.kernel
         scale = sums.points.prior.scale[:, :1].unsqueeze(-1)  # all points share it, B x 1 x 1
         ctx.sums = sums
+        # NumPy's distances come from a matrix product, too coarse for the exponential kernel.
         few = Z.shape[:-1].numel() * sums.inputs.shape[-2] <= MOST_ENTRIES and kernel.nu != 0.5
         if few and are_on_host(Z):
             found = moments_and_slope(Z.detach().numpy(), scale.numpy(), sums)

@@ -25,11 +25,7 @@ FEW_FINISHED = 0.25
 
 @dataclass(frozen=True)
 class Arrays:
-    r"""NumPy if there is no device, else PyTorch.
-
-    Args:
-        device: Where the tensors are.
-    """
+    r"""NumPy without a device, else PyTorch on the device."""
 
     device: torch.device | None = None
 
@@ -73,7 +69,6 @@ class Arrays:
         return (vectors * others).sum(dim=1)
 
     def evaluated(self, objective: Objective, x: Array, index: ndarray) -> tuple[Array, Array]:
-        r"""The values and gradients of rows."""
         return objective(x, index)
 
     def put(self, array: ndarray) -> Array:

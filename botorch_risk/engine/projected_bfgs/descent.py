@@ -86,8 +86,8 @@ def minimize_rows(
             are flat, so the same error in gradients hides far shorter steps.
         groups: The group of each row, `rows`, from 0 on, if only the lowest end of a group matters.
             A row ends as overtaken if it approaches the minimum of a lower row, or if even `hope`
-            times its predicted decrease would leave it above a lower row. Both are heuristics:
-            occasionally they abandon a row that would have found the lowest end.
+            times its predicted decrease would leave it above a lower row. Both are heuristics and
+            may abandon a row that would have found the lowest end.
         known: A known minimum of each group, `groups x p`, and its value, `groups`; NaN if there is
             none. Rows are compared with it as with rows of their group.
         hope: The factor of the second heuristic; infinite to use only the first.
@@ -101,11 +101,7 @@ def minimize_rows(
             them and stay there. A step goes to the minimum of the metric's parabola within them,
             the direction of sequential quadratic programming. Not with `device`.
 
-    Raises:
-        ValueError: If `start` is not a matrix or a lower bound exceeds its upper bound.
-
     Example:
-        >>> import numpy as np
         >>> target = np.array([[0.5], [2.0]])
         >>> objective = lambda x, rows: (((x - target[rows]) ** 2).sum(1), 2 * (x - target[rows]))
         >>> minimize_rows(objective, np.zeros((2, 1)), np.zeros(1), np.ones(1)).x.round(6)
@@ -129,7 +125,7 @@ def minimize_rows(
         rows.group = groups
         leaders = Leaders.of(groups, start.shape[1], known, hope, kinks)
     on = Arrays(device)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # rows that a mask leaves out compute with NaN and infinity
         if is_replayed(on, rows):
             return descend_by_replays(on, rules, objective, rows, leaders)
         rows, leaders = _put(on, rows, leaders)
@@ -137,7 +133,6 @@ def minimize_rows(
 
 
 def _put(on: Arrays, rows: Rows, leaders: Leaders | None) -> tuple[Rows, Leaders | None]:
-    r"""Rows and leaders in the library of the steps."""
     if on.device is None:
         return rows, leaders
     moved = {name: on.put(np.array(getattr(rows, name))) for name in Rows.names()}
@@ -193,7 +188,7 @@ class _Ends:
 
     @classmethod
     def of(cls, rows: Rows) -> _Ends:
-        r"""Of rows that have not begun."""
+        # Copies by `+`, in either library, as they are written in place.
         return cls(*(getattr(rows, each.name) + 0.0 for each in fields(cls)))
 
     def enter(self, on: Arrays, rows: Rows, which: Array, owner: Array) -> None:
@@ -220,6 +215,7 @@ def _retire(on: Arrays, rows: Rows, result: _Ends, at_least: float) -> Rows:
     if count == finished.size:
         result.enter(on, rows, ..., on.put(rows.index))
         return replace(rows, index=rows.index[:0])
+    # Finished rows first, so that a device gets all indices in one upload.
     order = np.concatenate([np.flatnonzero(finished), np.flatnonzero(~finished)])
     which, owner = on.put(np.stack([order, rows.index[order]]))
     result.enter(on, rows, which[:count], owner[:count])

@@ -20,20 +20,12 @@ NEAR, BOWL = 0.1, 0.1
 
 @dataclass
 class Leaders:
-    r"""The lowest value so far of each group of rows, and its point.
-
-    Args:
-        on: Where the rows live.
-        value: `groups`, and one more entry that belongs to no group.
-        x: Their points, `(groups + 1) x p`.
-        hope: The factor by which a row may still beat its predicted decrease.
-        kinks: Whether there are kinks.
-    """
+    r"""The lowest value so far of each group of rows, and its point."""
 
     on: Arrays
-    value: Array
-    x: Array
-    hope: float
+    value: Array  # `groups`, and one more entry that belongs to no group
+    x: Array  # their points, (groups + 1) x p
+    hope: float  # the factor by which a row may still beat its predicted decrease
     kinks: bool = False
 
     @classmethod
@@ -62,10 +54,8 @@ class Leaders:
         r"""The rows that will hardly end lower than the lowest of their group.
 
         Args:
-            group: The group of each, `rows`, from 0 on.
-            x: Their points, `rows x p`.
-            value: Their values, `rows`.
-            gradient: Their gradients, `rows x p`, 0 where a bound holds a coordinate.
+            group: As in `minimize_rows`, like `x` and `value`.
+            gradient: `rows x p`, 0 where a bound holds a coordinate.
             promise: The decrease that the metric of each expects, `rows`.
             error: The error of each value, `rows`, since a row may fall behind its own past.
         """

@@ -136,6 +136,7 @@ class _Programs:
     def change(self) -> tuple[ndarray, ndarray]:
         r"""Change each active set by one limit; returns which programs are solved or impossible."""
         every = np.arange(len(self.excess))
+        # The excess of each limit at the minimum that the present multipliers give.
         over = self.excess - (self.kernel @ self.multipliers[:, :, None])[:, :, 0]
         most = np.where(self.active, -np.inf, over).argmax(axis=1)
         is_new = self.entering < 0
@@ -143,17 +144,24 @@ class _Programs:
         terms = abs(self.excess).max(axis=1) + (self.diagonal * self.multipliers).max(axis=1)
         done = is_new & (over[every, entering] <= TOLERANCE * (1.0 + terms))
         column = self.kernel[every, :, entering]
+        # Rows of the identity in place of limits that are not active: one shape, so that one call
+        # solves all programs.
         both = self.active[:, :, None] & self.active[:, None, :]
         among = np.where(both, self.kernel, 0.0) + ~self.active[:, :, None] * np.eye(over.shape[1])
         bound = np.where(self.active, column, 0.0)
+        # By how much the active multipliers fall as the entering one rises by 1, if their limits
+        # stay binding, and by how much the entering limit's excess then falls.
         share = np.linalg.solve(among, bound[:, :, None])[:, :, 0]
         whole = column[every, entering]
         bend = whole - (share * bound).sum(axis=1)
+        # A full step makes the entering limit bind. It is cut short where the first of the active
+        # multipliers reaches 0: its limit leaves, and the same limit goes on entering.
         with np.errstate(divide="ignore", invalid="ignore"):
             full = np.where(bend > DEPENDENT * whole, over[every, entering] / bend, np.inf)
             ratio = np.where(self.active & (share > 0), self.multipliers / share, np.inf)
         leaving = ratio.argmin(axis=1)
         length = np.minimum(full, ratio[every, leaving])
+        # Nothing ends the step: the dual is unbounded, and the limits exclude each other.
         impossible = ~done & ~np.isfinite(length)
         length = np.where(done | impossible, 0.0, length)[:, None]
         self.multipliers -= length * share

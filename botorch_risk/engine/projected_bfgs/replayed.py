@@ -43,17 +43,11 @@ def is_replayed(on: Arrays, rows: Rows) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    r"""Rows and leaders as one vector of float64, field by field.
+    r"""Rows and leaders as one vector of float64, field by field."""
 
-    Args:
-        count: The number of rows.
-        p: The number of coordinates.
-        groups: The number of groups, or None without leaders.
-    """
-
-    count: int
-    p: int
-    groups: int | None
+    count: int  # the number of rows
+    p: int  # the number of coordinates
+    groups: int | None  # the entries of the leaders; None without leaders
 
     @property
     def fields(self) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -84,6 +78,7 @@ class Layout:
             name: part.view(shape).to(_DTYPES.get(name, torch.double))
             for (name, shape), part in zip(self.fields, parts, strict=True)
         }
+        # A step within linear limits has no recording, so any tensor does for `whole_step`.
         rows = Rows(index=np.arange(self.count), whole_step=named["x"], **named)
         if self.groups is None:
             return rows, None
@@ -92,7 +87,6 @@ class Layout:
         return rows, Leaders(on, value, x.view(-1, self.p).clone(), rules.hope, rules.kinks)
 
     def trial(self, flat: Tensor) -> Tensor:
-        r"""The next points, `count x p`."""
         start = 0
         for name, shape in self.fields:
             if name == "trial":
@@ -133,7 +127,7 @@ def descend_by_replays(
         pause = BETWEEN_LOOKS if pause else FIRST_LOOK
         for _ in range(pause):
             flat = steps.advance(flat)
-        if (flat[: layout.count].cpu().numpy() != RUNNING).all():
+        if (flat[: layout.count].cpu().numpy() != RUNNING).all():  # the status comes first
             return layout.ends(flat)
 
 

@@ -116,10 +116,7 @@ class Rows:
 def begin(
     on: Arrays, rules: Rules, rows: Rows, leaders: Leaders | None, value: Array, gradient: Array
 ) -> None:
-    r"""Enter the values at the starts; rows that fail or have converged at once never start.
-
-    For the arguments see `advance`.
-    """
+    r"""Enter the values at the starts; rows that fail or have converged at once never start."""
     rows.value, rows.gradient, rows.milestone = value, gradient, value
     rows.fresh = ~on.functions.isfinite(rows.metric).all(-1).all(-1)
     if rows.within is None:

@@ -55,15 +55,11 @@ def sample_exact_gp(
             without a search for the mode.
 
     Raises:
-        BotorchTensorDimensionError: If the model has no batch dimension, or `previous` belongs to
-            other replicates or hyperparameters.
         NotInClosedFormError: If the closed form does not support the model; the message says why.
         UnsupportedError: In `torch.inference_mode`.
-        ValueError: If the number of seeds does not match the replicates.
 
     Example:
         >>> import torch
-        >>> from botorch.models import SingleTaskGP
         >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1).expand(16, 8, 1)
         >>> model = SingleTaskGP(X, (6 * X).sin())
         >>> sampled = sample_exact_gp(model, seeds=0)
@@ -86,6 +82,7 @@ def sample_exact_gp(
         num_samples = model.batch_shape[0]
         density = ExactLogPosterior.of_first_sample(model)
         samples, result = density.sample(density.starts, num_samples, seeds, previous)
+        # The density was of the first sample, which has the data of all; now all are written.
         every = MarginalLikelihoodObjective.of(model)
         every.write_moved(samples.reshape(-1, density.num_parameters), every.lost)
         every.draw_constants(num_samples, seeds)
@@ -103,6 +100,7 @@ class ExactLogPosterior(LogPosterior, MarginalLikelihoodObjective):
 
     def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""The log prior density of the logarithms of parameters in natural units."""
+        # d theta / d log(theta) = theta, the Jacobian.
         value, gradient = super().log_priors(values, rows)
         positive = np.where(self._positive, values, 1.0)
         slope = np.where(self._positive, 1.0 / positive, 0.0)
@@ -110,16 +108,12 @@ class ExactLogPosterior(LogPosterior, MarginalLikelihoodObjective):
 
     @steady()
     def log_density(self, theta: ndarray, replicates: ndarray) -> ndarray:
-        r"""The log density up to a constant, integrated over the constant mean.
-
-        Args:
-            theta: Parameters, `draws x rows x p`.
-            replicates: The replicate of each row.
-        """
+        r"""The log density up to a number, integrated over the constant mean."""
         index = np.tile(replicates, len(theta))
         rows = theta.reshape(len(index), -1)
         lower, upper = (end[index] for end in self.limits)
         inside = np.all((rows >= lower) & (rows <= upper), axis=1)
+        # Not outside, where an exponential may overflow; the value there is replaced below.
         rows = np.clip(rows, lower, upper)
         values, _ = self.natural(rows, index)
         value = self.over_constant(values, index)[:, 0] + self.log_priors(values, index)[0]
@@ -128,5 +122,4 @@ class ExactLogPosterior(LogPosterior, MarginalLikelihoodObjective):
         return found
 
     def starts(self) -> Starts:
-        r"""Starts of the search for the modes."""
         return make_starts(self, self.batch_shape, ROUGHER)

@@ -43,17 +43,11 @@ class Proposal(NamedTuple):
 
 
 class Samples(NamedTuple):
-    r"""Samples of `R` densities.
+    r"""Samples of `R` densities."""
 
-    Args:
-        values: `S x R x p`, of equal weights.
-        effective: The effective number of draws that the samples stand for, `R`.
-        proposal: Mean and covariance of the weighted draws.
-    """
-
-    values: ndarray
-    effective: ndarray
-    proposal: Proposal
+    values: ndarray  # S x R x p, of equal weights
+    effective: ndarray  # the effective number of draws that the samples stand for, R
+    proposal: Proposal  # mean and covariance of the weighted draws
 
 
 def sample_density(
@@ -90,29 +84,17 @@ def sample_density(
 
 @dataclass(frozen=True)
 class _Weighted:
-    r"""The weighted draws of `R` rows that have had equally many stages.
-
-    Attributes:
-        rows: The rows, `R`.
-        seeds: One stream for each of them.
-        draws: `R x n x p`.
-        log_density: Of each draw, `R x n`.
-        log_proposal: Of each draw under the mixture of all proposals, not normalised, `R x n`.
-        weights: `R x n`, with a sum of 1.
-        effective: The effective number of draws, `R`.
-        proposal: Mean and covariance of the weighted draws.
-        parts: The number of draws, the location and the root of the covariance of each part of the
-            mixture.
-    """
+    r"""The weighted draws of `R` rows that have had equally many stages."""
 
     rows: ndarray
-    seeds: ndarray
-    draws: ndarray
-    log_density: ndarray
-    log_proposal: ndarray
-    weights: ndarray
-    effective: ndarray
-    proposal: Proposal
+    seeds: ndarray  # one stream for each row
+    draws: ndarray  # R x n x p
+    log_density: ndarray  # of each draw, R x n
+    log_proposal: ndarray  # under the mixture of all proposals, not normalised, R x n
+    weights: ndarray  # R x n, with a sum of 1
+    effective: ndarray  # the effective number of draws, R
+    proposal: Proposal  # mean and covariance of the weighted draws
+    # The number of draws, the location and the root of the covariance of each part of the mixture.
     parts: tuple[tuple[int, ndarray, ndarray], ...]
 
     @classmethod
@@ -125,7 +107,6 @@ class _Weighted:
         return cls(np.arange(R), own, draws, none, none, none, np.zeros(R), start, ())
 
     def of(self, chosen: ndarray) -> _Weighted:
-        r"""Some rows, by a mask."""
         if chosen.all():
             return self
         return _Weighted(
@@ -145,6 +126,7 @@ class _Weighted:
         new, added = self._drawn()
         parts = (*self.parts, *added)
         found = np.ascontiguousarray(log_density(new.swapaxes(0, 1), self.rows).T)
+        # A further part of the mixture changes the weights of earlier draws too.
         old = np.logaddexp(self.log_proposal, _log_mixture(self.draws, added))
         log_proposal = np.concatenate([old, _log_mixture(new, parts)], axis=1)
         known = np.where(np.isfinite(found), found, -np.inf)
@@ -154,7 +136,7 @@ class _Weighted:
         return _Weighted(self.rows, self.seeds, draws, known, log_proposal, *weighed, parts)
 
     def _drawn(self) -> tuple[ndarray, list[tuple[int, ndarray, ndarray]]]:
-        r"""New draws, `R x NUM_DRAWS x p`, and the parts of the mixture that they are of."""
+        r"""New draws, `R x NUM_DRAWS x p`, and the parts that they add to the mixture."""
         num_far = 0 if self.parts else int(_SHARE_FAR * NUM_DRAWS)
         near = _WIDER if self.parts else _FIRST
         scales = [(NUM_DRAWS - num_far, near), (num_far, _FAR * near)][: 1 + (num_far > 0)]
@@ -164,6 +146,7 @@ class _Weighted:
         draws = Draws(self.seeds.tolist(), "stage", self.draws.shape[1])
         new = []
         for count, _, factor in added:
+            # A normal vector over the root of an independent mean square is Student-t.
             normal, chi = draws.normals(count, p), draws.normals(count, _FREEDOM)
             spread = np.sqrt(_FREEDOM / np.square(chi).sum(axis=-1, keepdims=True))
             new.append(location[:, None] + spread * (normal @ factor.swapaxes(1, 2)))
@@ -197,6 +180,8 @@ class _Weighted:
         along = along * np.sign(np.take_along_axis(along, largest, axis=1))
         order = (self.draws @ along[..., None])[..., 0].argsort(axis=1, kind="stable")
         num_samples = len(found.values)
+        # One uniform number per row and even steps: systematic resampling, whose samples vary less
+        # than independent ones.
         steps = np.arange(num_samples) + Draws(self.seeds.tolist(), "resampled").uniforms(1)
         mass = np.take_along_axis(self.weights, order, axis=1).cumsum(axis=1)
         index = (mass[:, None] < steps[..., None] / num_samples).sum(axis=-1)
@@ -210,6 +195,7 @@ def _log_mixture(draws: ndarray, parts: Sequence[tuple[int, ndarray, ndarray]]) 
     p = draws.shape[-1]
     each = []
     for count, location, factor in parts:
+        # NumPy has no triangular solve for a batch.
         z = np.linalg.solve(factor, (draws - location[:, None]).swapaxes(1, 2))
         distance = np.square(z).sum(axis=-2) / _FREEDOM
         sizes = np.log(factor.diagonal(axis1=-2, axis2=-1)).sum(axis=-1)

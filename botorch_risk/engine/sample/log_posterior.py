@@ -57,11 +57,9 @@ class LogPosterior(FitObjective):
 
     @abstractmethod
     def log_density(self, theta: ndarray, replicates: ndarray) -> ndarray:
-        r"""Evaluate the log density up to a constant, `draws x rows`; -inf outside of the bounds.
+        r"""The log density up to a number, `draws x rows`; -inf outside of the bounds.
 
-        Args:
-            theta: Parameters, `draws x rows x p`.
-            replicates: The replicate of each row.
+        `theta` are parameters, `draws x rows x p`, of the `replicates`, `rows`.
         """
 
     @property
@@ -106,6 +104,7 @@ def _at_modes(density: LogPosterior, starts: Starts) -> Proposal:
     values[starts.rows] = np.where(np.isfinite(minima.value), minima.value, np.inf)
     lowest = values.reshape(-1, R).argmin(axis=0) * R + np.arange(R)
     location = minima.x[np.searchsorted(starts.rows, lowest)]
+    # Row `k R + r` is step `k` of replicate `r`: all gradients come from one call.
     steps = _STEP * np.concatenate([np.eye(p), -np.eye(p)])
     moved = (location + steps[:, None]).reshape(-1, p)
     with steady():
@@ -113,6 +112,7 @@ def _at_modes(density: LogPosterior, starts: Starts) -> Proposal:
     above, below = gradients.reshape(2, p, R, p)
     curvature = ((above - below) / (2 * _STEP)).swapaxes(0, 1)
     curvature = curvature * density.num_observed[:, None, None]  # of the sum, not of the mean
+    # Where the curvature is unknown, 0 or negative, its inverse would be no covariance.
     curvature = np.where(np.isfinite(curvature), curvature, 0.0)
     size, axes = np.linalg.eigh((curvature + curvature.swapaxes(1, 2)) / 2)
     size = np.maximum(size, _LEAST_CURVATURE)
@@ -139,6 +139,7 @@ def _drawn(
     r"""Draws of the hyperparameters; those whose limits are equal stay as they are."""
     location, covariance = start
     lower, upper = density.limits
+    # Any other value of a fixed parameter lies outside of its limits, where the density is 0.
     free = np.flatnonzero((lower < upper).any(axis=0))
     samples = np.broadcast_to(location, (num_samples, *location.shape)).copy()
     if not free.size:
