@@ -22,11 +22,11 @@ def ratios_to_others(readings: Tensor) -> Tensor:
     r"""How far readings are from the median, in units of the distance of two thirds of them.
 
     Args:
-        readings: `batch_shape x n x k`, NaN where one is missing.
+        readings: `batch_shape x n x k`, NaN for a missing one.
 
     Returns:
-        Ratios of the same shape; 0 where one is missing, where there are fewer than five, and where
-        two thirds are equal.
+        Ratios of the same shape; 0 for a missing reading, for fewer than five readings, and if two
+        thirds are equal.
     """
     values = readings.flatten(-2)
     if values.shape[-1] < _FEWEST:
@@ -50,12 +50,9 @@ def check_far_readings(readings: Tensor, origin: Tensor, num_columns: int) -> No
     r"""Warn about readings that are absurdly far from all others, and refuse hopeless ones.
 
     Args:
-        readings: `batch_shape x n x k`, NaN where one is missing.
+        readings: `batch_shape x n x k`, NaN for a missing one.
         origin: The position of each in a replicate of the user's table, flattened, `n x k`.
         num_columns: The number of columns of that table.
-
-    Warns:
-        InputDataWarning: If a reading is `FAR` off.
 
     Raises:
         InputDataError: If a reading is so far off that the others look equal.

@@ -71,14 +71,14 @@ class ReadingStatistics:
         return None if bool(observed.all()) else observed
 
     def of_first_sample(self) -> ReadingStatistics:
-        r"""Those of the first value of the first batch dimension."""
+        r"""The statistics of the first value of the first batch dimension."""
         return ReadingStatistics(self.counts[0], self.squares[0], self.level[0], self.is_known[0])
 
     def read(self, mean_model: SingleTaskGP) -> tuple[Readings, Tensor]:
         r"""The readings about the prior constant mean, and the prior variance of the constant.
 
-        In double precision, `R x n` and `R`. A constant without a prior gets a vague one. Any other
-        mean is known.
+        Both are in double precision, `R x n` and `R`. A constant without a prior gets a vague one.
+        Any other mean is known.
         """
         Y, n = mean_model.train_targets.double(), self.counts.shape[-1]
         Y, observed = Y.reshape(-1, n), self.counts.reshape(-1, n) > 0
@@ -109,10 +109,9 @@ class ReadingStatistics:
 
 
 def check_prior_of_constant(mean: Any) -> None:
-    r"""Refuse a constant mean that cannot be integrated out of the evidence of readings.
+    r"""Refuse a constant mean with a prior that is not normal.
 
-    Raises:
-        UnsupportedError: If it has a prior that is not normal.
+    The evidence of readings integrates the constant out, which needs a normal prior.
     """
     if type(mean) is ConstantMean and mean.raw_constant.requires_grad:
         priors = [prior for _, _, prior, _, _ in mean.named_priors()]
@@ -136,6 +135,7 @@ def normal_prior(mean: ConstantMean) -> tuple[Tensor, Tensor]:
             each.detach().double().expand(mean.raw_constant.shape).reshape(-1)
             for each in (prior.loc, prior.scale.square())
         )
+        # A product of normal densities adds their precisions.
         weighted, precision = weighted + location / variance, precision + 1 / variance
     return weighted / precision, 1 / precision
 
@@ -163,9 +163,6 @@ def fit_mean_and_noise(
         given: The readings.
         tied: Whether the prior of the noise's lengthscales follows the mean's.
         previous: As in `fit_exact_gp`, like the other arguments.
-
-    Raises:
-        NotInClosedFormError: If one of the models is not supported.
     """
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
@@ -251,6 +248,7 @@ def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool)
         of_mean, of_noise = processes.lengthscales
         d = of_mean.stop - of_mean.start
         shared = np.full((d, d), 1 / d)
+        # The second derivative of `log_density_of_shifts`, negated, for each observed point.
         block = (np.eye(d) - shared) / OWN_SHIFT**2 + shared / d
         block = block / processes.num_observed[rows % processes.num_replicates, None, None]
         for one, other, sign in (

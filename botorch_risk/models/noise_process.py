@@ -87,7 +87,7 @@ class NoiseProcess(Module, ABC):
         r"""Fit the process if possible, and return whether that succeeded."""
 
     def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
-        r"""Give the process other data, and its first hyperparameters; whether it could."""
+        r"""Give the process other data and its first hyperparameters; returns whether it could."""
         return False
 
     @abstractmethod
@@ -135,11 +135,7 @@ class NoiseProcess(Module, ABC):
     def sample_with_mean(
         self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
     ) -> SampledHyperparameters:
-        r"""Sample the hyperparameters of both processes at once, from the same evidence.
-
-        Raises:
-            NotInClosedFormError: If both processes are not fitted at once.
-        """
+        r"""Sample the hyperparameters of both processes at once, from the same evidence."""
         raise NotInClosedFormError("noise that is learnt from the spread of repeats alone")
 
     @property
@@ -157,11 +153,12 @@ class NoiseProcess(Module, ABC):
 
         Returns:
             `batch_shape x n x 1` variances of the means, in which rows without an outcome have no
-            weight, and whether the noise of one repeat is positive, of the same shape.
+            weight, and whether the noise of one repeat is positive, in the same shape.
         """
         observed = outcomes.counts > 0
         upper = outcomes.variances if outcomes.known_variances else self.upper(X, beta)
         upper = upper.where(observed, torch.ones_like(upper))
+        # Relative to the size of the outcomes: an absolute number has weight in large units.
         spread = outcomes.means.square().mean(dim=-2, keepdim=True)
         variances = (upper / outcomes.counts.clamp_min(1)).where(observed, WORTHLESS * (1 + spread))
         return variances, upper > 0
@@ -182,10 +179,11 @@ class NoiseProcess(Module, ABC):
             expected = posterior.mean
         else:
             expected = self.expected(X).unsqueeze(-1)
+        # On the identity scale the process may predict a negative variance.
         return self.limits.apply(expected).clamp_min(0.0)
 
     def of_means(self, X: Tensor, counts: Tensor | int, beta: float) -> Tensor:
-        r"""Eq. (16) at further points: the upper bound over the number of repeats.
+        r"""Eq. (16) at further points: the upper bound divided by the number of repeats.
 
         Raises:
             ValueError: If the upper bound is not positive and no floor is set.
@@ -204,12 +202,7 @@ class NoiseProcess(Module, ABC):
 
 
 def checked_noise(variance: Callable[[Tensor], Tensor], X: Tensor) -> Callable[[Tensor], Tensor]:
-    r"""A known noise, which has a finite variance >= 0 at each input `batch_shape x n x d`.
-
-    Raises:
-        BotorchTensorDimensionError: If it has not one value for each input.
-        InputDataError: If a value is negative or not finite.
-    """
+    r"""A known noise, which has a finite variance >= 0 at each input `batch_shape x n x d`."""
     found = variance(X)
     shape = found.shape if isinstance(found, Tensor) else None
     if shape != (*X.shape[:-1], 1):

@@ -1,6 +1,6 @@
 r"""Write the data of the next round into a model, instead of building another one.
 
-To build a model of two processes takes 4 ms, most of it in constructors of modules; to write data
+Building a model of two processes takes 4 ms, most of it in constructors of modules. Writing data
 into one takes a quarter of that.
 """
 
@@ -74,6 +74,7 @@ def renew(
     outcome_transform.to(X, non_blocking=True).train()
     targets, noise = outcome_transform(Y, noise)
     model.outcome_transform = outcome_transform
+    # `strict` would refuse another number of rows.
     model.set_train_data(X, targets.squeeze(-1), strict=False)
     for _, _, parameter, value in _BEGINNINGS[model]:
         parameter.copy_(value)
