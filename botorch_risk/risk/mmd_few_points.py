@@ -25,7 +25,7 @@ MANY_ROWS = 2 * FEW  # measured at 256 and 625 rows, where the restricted progra
 def solve_on_few_points(B: Tensor, program: BallProgram, tolerance: float) -> None:
     r"""Improve in place the distributions and bounds whose optimum lies on few points.
 
-    The others keep what they have: a distribution in the ball and a bound that holds.
+    The others keep their distribution in the ball and their bound, which still hold.
 
     Args:
         B: `r x n_w`, r at least `FEW`.
@@ -49,7 +49,7 @@ def _improve(B: Tensor, program: BallProgram, points: Tensor, tolerance: float) 
 
     Args:
         B: `r x n_w`.
-        program: Of `b` candidates.
+        program: `b` candidates.
         points: Indices, `b x FEW`.
         tolerance: Of the gap.
     """
