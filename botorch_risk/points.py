@@ -192,9 +192,6 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
     r"""Raise unless points `batch_shape x m x d` have the columns of the model's inputs.
 
     Without the check, a single column would silently broadcast to all of them.
-
-    Raises:
-        BotorchTensorDimensionError: If the shape does not fit.
     """
     X = as_tensor(name, X)
     if X.dim() < 2:
@@ -233,11 +230,11 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
         beta: Squared width: one number, one per replicate (`batch_shape`), or one per point
             (`batch_shape x m`).
         mean: The values to be bounded, `batch_shape x m`.
-        batch_shape: That of the model.
+        batch_shape: The batch shape of the model.
 
     Raises:
-        BotorchTensorDimensionError: If `beta` has the wrong shape.
-        ValueError: If it is a negative number; of a tensor nothing is read from its device.
+        ValueError: If it is a negative number. The entries of a tensor are not read from its
+            device.
     """
     if isinstance(beta, int | float):
         check_nonnegative(beta=beta)

@@ -103,6 +103,7 @@ class OutcomesOverW:
         known = self.environment
         if not isinstance(known, InputPerturbation) or type(measure) is not Expectation:
             return None
+        # Clipping at bounds is not a shift, and several shifts need a sum over them.
         if known.bounds is not None or known.perturbations.shape[-2] > 1:
             return None
         evaluate = self.belief.bounds().on_host(num_points, [width])
@@ -117,7 +118,7 @@ class OutcomesOverW:
         return value_and_gradient
 
     def _reduction(self, like: Tensor, measure: RiskMeasure, is_needed: bool = True) -> Any:
-        r"""Maps values of each decision to their risk and its slope, if it is needed."""
+        r"""Maps values of each decision to their risk and its slope, if the slope is needed."""
         weights = self._weights(like)
         if not is_needed:
             return lambda values: (measure(values, weights), None)
@@ -151,6 +152,7 @@ class OutcomesOverW:
         batch_shape = torch.broadcast_shapes(inputs.shape[:-3], joint.model.batch_shape)
         mean, covariance = joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
         mean, variance = moments_of_risk(measure, mean, covariance, weights, num_samples)
+        # The slope of a root at 0 is infinite, and a risk that is known has variance 0.
         tiny = torch.finfo(variance.dtype).tiny
         return mean + width * variance.clamp_min(tiny).sqrt()
 
@@ -217,11 +219,7 @@ class OutcomesOverW:
         return t_batch, entries // (entries_of(n_w) * t_batch.shape[t_batch.dims :].numel())
 
     def sizes(self, X: Tensor) -> tuple[torch.Size, int]:
-        r"""The batch shape of the environment, and the number of values of W.
-
-        Raises:
-            BotorchTensorDimensionError: Unless `X` are decisions that make inputs of the model.
-        """
+        r"""The batch shape of the environment, and the number of values of W."""
         if X.dim() < 2 or X.shape[-1] == 0:
             raise BotorchTensorDimensionError(
                 "Expected decisions `batch_shape x m x d_x` with at least one column. "
