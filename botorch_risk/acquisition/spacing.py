@@ -80,7 +80,7 @@ class Spacing:
         return _HEIGHT * spread.where(spread > 0, torch.ones_like(spread))
 
     def penalty(self, X: Tensor, height: Tensor) -> Tensor:
-        r"""The penalty at points `batch_shape x m x d`, to subtract from scores, `batch_shape x m`."""
+        r"""What scores `batch_shape x m` of points `batch_shape x m x d` lose."""
         away = self.scaled(X).unsqueeze(-2) - self.pending.unsqueeze(-3)
         nearest = (away.square().sum(dim=-1) / self.radius.square()).amin(dim=-1)
         share = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
