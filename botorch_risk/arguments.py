@@ -160,10 +160,8 @@ def as_floating(values: Any, name: str = "values") -> Tensor:
 def in_order(name: str, values: Any, *axes: Sequence[Any]) -> Any:
     r"""A DataFrame, a Series or a dict as an array in the order of the given names.
 
-    Args:
-        name: The argument.
-        values: The values; without names they are returned unchanged.
-        axes: The names of the rows, and of the columns of a DataFrame.
+    `axes` are the names of the rows, and of the columns of a DataFrame. Values without names are
+    returned unchanged.
     """
     if isinstance(values, Mapping):
         found, array = [[*values]], np.asarray([*values.values()])
@@ -226,11 +224,8 @@ def check_bounds(
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     r"""Raise unless each argument has the type that the signature declares.
 
-    Environments and risk measures are checked by the code that converts them.
-
-    Args:
-        function: The function; of a record, the class.
-        arguments: Its arguments by their names, `locals()` in its first line.
+    The function, or the class of a record, passes its `locals()` in the first line. Environments
+    and risk measures are checked by the code that converts them.
     """
     for name, kind in _kinds(function).items():
         if name in arguments and not _is_a(arguments[name], kind):

@@ -131,7 +131,6 @@ class ObjectiveOfMean:
         self.has_constraints = getattr(acqf, "_constraints", None) is not None
 
     def refuse_constraints(self) -> None:
-        r"""Raise ValueError if bounds of constraints are missing."""
         if self.has_constraints:
             raise ValueError(
                 "Expected a `ConstrainedUpperConfidenceBound` of the constraints, as `feasible` or "
@@ -336,7 +335,6 @@ def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
 
 
 def _best_feasible(X: Tensor, scores: Tensor, constraints: ConstraintBounds) -> Recommendation:
-    r"""The best of the points that are feasible with confidence, or the least infeasible one."""
     slacks = constraints.slacks(X)
     worst, scores = torch.broadcast_tensors(constraints.worst_slack(slacks), scores)
     offered = (scores > -torch.inf) & ~worst.isnan()  # NaN and minus infinity are no scores

@@ -214,9 +214,8 @@ def is_largest(score: Tensor) -> Tensor:
 def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
     r"""The index of a largest score, `...`; ties up to rounding are broken at random.
 
-    Args:
-        score: `... x n`, minus infinity for what may not be chosen.
-        lottery: `... x n` numbers in [0, 1).
+    Scores `... x n` are minus infinity for what may not be chosen. The lottery has `... x n`
+    numbers in [0, 1).
     """
     return lottery.masked_fill(~is_largest(score), -1.0).argmax(dim=-1)
 

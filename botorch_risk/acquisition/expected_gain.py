@@ -158,8 +158,7 @@ class _LogExpectedGain(torch.autograd.Function):
 def _by_pairs(a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     r"""The interval on which each line is the largest, from its crossings with all others.
 
-    Returns:
-        `rows x P` each; a line whose first is not below its second is nowhere the largest.
+    `rows x P` each; a line whose lower end is not below its upper end is nowhere the largest.
     """
     faster = s.unsqueeze(-2) - s.unsqueeze(-1)  # of the second line than the first
     ahead = a.unsqueeze(-1) - a.unsqueeze(-2)

@@ -73,8 +73,8 @@ def best_gain_over_w(
         supported: Whether w may be read, broadcastable to `B x m x n_w`.
 
     Returns:
-        Log gains `B x m`, indices of w `B x m`, and the gradient of each gain in the slopes at that
-        w, `B x m x P`.
+        Log gains and indices of w, `B x m` each, and the gradients of the gains in the slopes at
+        that w, `B x m x P`.
     """
     best = a.argmax(axis=-1)
     behind = np.take_along_axis(a, best[:, None], axis=-1) - a

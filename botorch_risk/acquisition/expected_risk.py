@@ -40,7 +40,7 @@ def expected_risk(
 
     Args:
         risk_measure: Bound to its environment.
-        mean: `... x n_w`.
+        mean: `... x n_w`, like the variance.
         variance: `... x n_w`.
         weights: Probabilities, broadcastable to `... x n_w`.
         covariance: Returns `... x n_w x n_w`; called only if the measure has no closed form.
@@ -69,15 +69,8 @@ def moments_of_risk(
     r"""Mean and variance of the risk of normal values, `...` each, differentiable in both moments.
 
     If the measure's expectation has a closed form, the variance is `q' C q`, which is exact if the
-    measure is linear in the values. Otherwise both come from scrambled Sobol samples, the same in
-    every call.
-
-    Args:
-        risk_measure: Bound to its environment.
-        mean: `... x n_w`.
-        covariance: `... x n_w x n_w`.
-        weights: Probabilities, broadcastable to `... x n_w`.
-        num_samples: Best a power of 2.
+    measure is linear in the values. Otherwise both come from scrambled Sobol samples, best a power
+    of 2, the same in every call. The covariance is `... x n_w x n_w`; see also `expected_risk`.
     """
     variance = covariance.diagonal(dim1=-2, dim2=-1)
     tracked = torch.is_grad_enabled() and mean.requires_grad
@@ -98,9 +91,7 @@ def moments_of_risk(
 def mean_and_deviation(risks: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     r"""The mean of sampled risks plus `width` times their deviation, and its derivative in them.
 
-    Args:
-        risks: `... x S`.
-        width: Broadcastable to `...`.
+    The risks are `... x S`; the width broadcasts to `...`.
     """
     mean = risks.mean(dim=-1, keepdim=True)
     centred = risks - mean

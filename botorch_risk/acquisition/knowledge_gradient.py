@@ -46,7 +46,6 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         return self._at(checked_points(readings, self.model, "readings"))
 
     def _score(self, slopes: Tensor) -> Tensor:
-        r"""The log gain of the largest of all lines."""
         risk = self._conditioned.risk
         return log_expected_gain(risk.reshape(len(slopes), *[1] * (slopes.dim() - 2), -1), slopes)
 

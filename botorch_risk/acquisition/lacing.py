@@ -259,7 +259,6 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
 def _checked_risks(
     measure: RiskMeasure, lower: Tensor, upper: Tensor, weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""The risks of the lower and of the upper bounds."""
     bounds = torch.stack(torch.broadcast_tensors(lower, upper))
     finite = bounds.isfinite()
 

@@ -99,17 +99,10 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return bounds.beliefs[0].mean(X) - per_point(self.risk_aversion, X) * noise
 
     def observed(self, X: Tensor) -> Tensor:
-        r"""Sample mean of f minus `risk_aversion` times the sample variance.
+        r"""Sample mean of f minus `risk_aversion` times the sample variance, `batch_shape x m`.
 
-        Args:
-            X: `batch_shape x m x d` points that the model was built from.
-
-        Returns:
-            `batch_shape x m` values; minus infinity for single repeats, which show no variance,
-            unless the weight of the variance is 0.
-
-        Raises:
-            InputDataError: If the model was not built from a point.
+        The points, `batch_shape x m x d`, must be among those that the model was built from. Minus
+        infinity for single repeats, which show no variance, unless the weight of the variance is 0.
         """
         model: Any = self.model
         X = as_points(X, self.model)
@@ -150,7 +143,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return torch.addcmul(f, per_point(self.risk_aversion, X), noise, value=-1)
 
     def _value_and_gradient(self, X: Tensor, optimistic: bool) -> tuple[Tensor, Tensor]:
-        r"""The bound and its gradients, in closed form if both processes have one."""
         model, bounds = self._conditioned
         X, found = as_points(X, self.model).detach(), None
         if self.noise_beta is not None and self._spacing is None:
@@ -504,7 +496,6 @@ class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> MeanVarianceGP:
-        r"""The model whose noise process knows its own mean at pending points."""
         model: Any = self.model
         return model if X_pending is None else model.condition_on_pending(X_pending)
 

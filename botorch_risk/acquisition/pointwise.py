@@ -277,13 +277,9 @@ def map_replicates(
 ) -> Tensor:
     r"""Apply a function of one list of points per replicate to points of any batch shape.
 
-    Args:
-        function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.
-        X: `... x m x d` points, where `...` broadcasts with the batch shape at its end.
-        batch_shape: The model's batch shape, `[]` (then `B` is 1) or `[R]`.
-
-    Returns:
-        `... x m` values.
+    The function maps `B x m x d` points to `B x m` values, for the `B` replicates of the model's
+    `batch_shape`, `[]` (then `B` is 1) or `[R]`. From points `... x m x d`, where `...` broadcasts
+    with the batch shape at its end, it makes `... x m` values.
     """
     t_batch = TBatch.of(X, batch_shape)
     folded = t_batch.fold(X)  # batch_shape x m' x d

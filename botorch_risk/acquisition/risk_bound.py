@@ -128,5 +128,5 @@ def is_schedule(risk_measure: Any) -> bool:
 
 
 def check_risk(risk_measure: Any) -> None:
-    r"""Raises TypeError unless it is a measure, or a schedule that gives one in the first round."""
+    r"""Raise TypeError unless it is a measure, or a schedule that gives one in the first round."""
     check_risk_measure(risk_measure(1, 1) if is_schedule(risk_measure) else risk_measure)

@@ -30,12 +30,9 @@ from botorch_risk.risk.measures import Optimism
 
 
 class PointwiseBounds(NamedTuple):
-    r"""Confidence bounds of the outcome at each value of the environment.
+    r"""Confidence bounds of the outcome at each value of the environment, `batch_shape x m x n_w`.
 
-    Attributes:
-        lower: `batch_shape x m x n_w`.
-        upper: `batch_shape x m x n_w`.
-        weights: Probabilities, broadcastable to `batch_shape x m x n_w`.
+    The weights are probabilities, broadcastable to the bounds.
     """
 
     lower: Tensor
@@ -204,14 +201,12 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return found
 
     def _score_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The score and its gradient, in closed form if there is one."""
         if self._is_risk_of_upper and self._conditioned.is_direct(X):
             return self._conditioned.bound_and_gradient(X, self._width(X), self.risk_measure)
         return differentiated(self.score, X)
 
     @property
     def _is_risk_of_upper(self) -> bool:
-        r"""Whether the score is the risk of the upper bounds."""
         return self.risk_measure.monotone or self.optimism == "of_values"
 
     def _width(self, X: Tensor) -> Tensor:

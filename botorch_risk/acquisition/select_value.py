@@ -129,12 +129,7 @@ def select_value(
 class _Reading:
     r"""The readings that are possible with a decision.
 
-    Attributes:
-        model: The model of all outcomes.
-        environment: The distribution of W.
-        X: Decisions, `batch_shape x m x d_x`.
-        inputs: The possible queries with each decision, `batch_shape x m x n_w x d`.
-        num_samples: The number of samples of the outcomes over W.
+    `inputs` are the possible queries with each decision, `batch_shape x m x n_w x d`.
     """
 
     model: Any
@@ -154,9 +149,8 @@ class _Reading:
     ) -> tuple[Tensor, Tensor]:
         r"""The part of the variance of a scaled and shifted risk that each reading explains.
 
-        Returns:
-            `batch_shape x m x n_w`, in squared spreads of the outcome, and the probability that the
-            risk reaches the limit, `batch_shape x m x 1`.
+        It is `batch_shape x m x n_w`, in squared spreads of the outcome. Also returns the
+        probability that the risk reaches the limit, `batch_shape x m x 1`.
         """
         model, points, first = single_outcome(self.model, outcome), self.inputs, 0
         inputs, weights = environment.expand(self.X)

@@ -124,7 +124,6 @@ class KeptApart(AcquisitionFunction):
         self._find_spacing(apart)
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""Values of points `batch_shape x 1 x d`."""
         values: Tensor = self.acqf(X)
         if self._spacing is None:
             return values
@@ -157,7 +156,7 @@ class UnitCube:
 
     Args:
         known: The training inputs of the model, `batch_shape x n x d'`.
-        model: The model, in whose input transform nothing is learnt from other points.
+        model: The model, whose input transform learns nothing from other points.
         transform: Its input transform.
         lower: The lower ends of the transformed training inputs, `batch_shape x 1 x d''`.
         width: Their range.

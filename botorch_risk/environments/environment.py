@@ -239,9 +239,7 @@ class IndependentEnvironment(Environment):
 def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
     r"""The inputs of one value of W for each decision, `batch_shape x m x d`.
 
-    Args:
-        inputs: As in `Environment.expand`, `... x m x n_w x d`; replicates may share them.
-        index: Which value, `batch_shape x m`.
+    Replicates may share the inputs of `Environment.expand`; the index is `batch_shape x m`.
     """
     inputs = inputs.expand(*index.shape, *inputs.shape[-2:])
     rows = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])
@@ -307,15 +305,10 @@ def _groups_of_categories(environment: Environment, index: Tensor) -> list[Tenso
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
-    r"""The points whose share of the unit interval holds the uniform numbers.
+    r"""The points whose share of the unit interval holds the uniform numbers, `... x n x d_w`.
 
-    Args:
-        points: `batch_shape x n_w x d_w`.
-        weights: Probabilities, `batch_shape x n_w`.
-        uniforms: `... x n x 1`, with the batch shape in front or without any.
-
-    Returns:
-        `... x n x d_w`. A point of weight 0 is never chosen.
+    The points are `batch_shape x n_w x d_w`, the numbers `... x n x 1`, with the batch shape in
+    front or without any. A point of weight 0 is never chosen.
     """
     cumulative = weights.double().cumsum(dim=-1)
     cumulative = cumulative / cumulative[..., -1:]  # rounding must not lead past the end

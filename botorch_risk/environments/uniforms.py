@@ -30,15 +30,8 @@ def seeded_uniforms(
 ) -> Tensor:
     r"""Uniform points in the open unit cube, each replicate's a function of its own seed.
 
-    Args:
-        n: The number of points. Sobol points serve best if it is a power of 2.
-        dim: The number of coordinates.
-        seeds: An integer, or one integer per replicate.
-        stream: Names the purpose of the points.
-        quasi: Whether they are scrambled Sobol points; otherwise they are independent.
-
-    Returns:
-        `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
+    Scrambled Sobol points, best a power of 2, or independent ones. `n x dim`, or `R x n x dim` for
+    a sequence of seeds; float64 on the CPU. `stream` names the purpose of the points.
     """
     check_counts(n=n)
     listed = as_seeds(seeds)

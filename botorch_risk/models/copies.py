@@ -142,11 +142,9 @@ def _instrument(Y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def describe_copies(copies: Tensor, rows: Tensor) -> str:
-    r"""The rows with copies, in words: the first ten of each of the first replicates.
+    r"""The rows with copies, `batch_shape x n x k`, in words: ten for each of ten replicates at most.
 
-    Args:
-        copies: `batch_shape x n x k`.
-        rows: The row of the user's table that each reading is in, `n x k`.
+    `rows: n x k` holds the row of the user's table for each reading.
     """
     parts = []
     for index in copies.flatten(-2).any(dim=-1).reshape(copies.shape[:-2]).nonzero().tolist():

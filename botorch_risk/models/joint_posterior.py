@@ -59,9 +59,8 @@ class JointPosterior(Posterior):
     def parts(self, sample_shape: torch.Size, base_samples: Tensor) -> tuple[Tensor, Tensor]:
         r"""Samples of the constant points, once for the batch if they can be, and of the others.
 
-        Returns:
-            `sample_shape x 1 ... 1 x N`, or with the batch shape if the numbers differ in the
-            batch; and `sample_shape x batch_shape x Q`.
+        They are `sample_shape x 1 ... 1 x N`, or with the batch shape if the numbers differ in the
+        batch; and `sample_shape x batch_shape x Q`.
         """
         batch, points = self.X.shape[:-2], self.X.shape[-2]
         base = collapsed(base_samples, len(sample_shape))

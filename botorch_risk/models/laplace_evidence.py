@@ -123,11 +123,9 @@ class Likelihood(NamedTuple):
 
 
 class LogLikelihood:
-    r"""The log likelihood of log noise variances for rows of readings and covariances.
+    r"""The log likelihood of log noise variances for rows of readings.
 
-    Args:
-        covariance: Covariance of the mean, from `Readings.masked`, `rows x n x n`.
-        data: The readings.
+    The `rows x n x n` covariance of the mean comes from `Readings.masked`.
     """
 
     def __init__(self, covariance: Tensor, data: Readings) -> None:
@@ -166,10 +164,8 @@ class LogLikelihood:
 def sites_of_spread(data: Readings, level: Tensor) -> Tensor:
     r"""The log noise variances estimated from the spread of repeats; `level` without repeats.
 
-    A sum of squares acts like an observation `log(SS / (k - 1))` of weight `(k - 1) / 2`.
-
-    Returns:
-        The observations and their weights, `rows x 2 x n`.
+    A sum of squares acts like an observation `log(SS / (k - 1))` of weight `(k - 1) / 2`. Returns
+    the observations and their weights, `rows x 2 x n`.
     """
     within = data.counts - 1
     tells = (within > 0) & (data.squares > 0)

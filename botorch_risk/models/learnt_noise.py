@@ -383,7 +383,7 @@ def _observed(
 
 
 def default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
-    r"""All readings where the evidence supports them, else the spread."""
+    r"""All readings if the link and the outcomes support them, else the spread."""
     return "readings" if link == "log" and not outcomes.known_variances else "spread"
 
 
@@ -411,9 +411,7 @@ def _typical_level(outcomes: RepeatedOutcomes) -> Tensor:
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
     r"""The variance of each point once the points before it were observed, `batch_shape x q`.
 
-    Args:
-        covariance: `batch_shape x q x q` covariance of the points.
-        noise: `batch_shape x q` variances of their observations, > 0.
+    The covariance of the points is `batch_shape x q x q`, the noise `batch_shape x q`, > 0.
     """
     noise = noise.expand(covariance.shape[:-1])
     # The squared pivot of a point is its variance given those before it, with its own noise.

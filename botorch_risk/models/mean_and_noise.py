@@ -52,7 +52,7 @@ class ReadingStatistics:
     r"""The readings behind the targets of a process of the mean, `batch_shape x n` each.
 
     Attributes:
-        counts: Numbers of readings; 0 where a replicate has none.
+        counts: Numbers of readings; 0 if a replicate has none.
         squares: Sums of squares about the means, in the units of the targets.
         level: The log noise variance, in the same units, at which the process of the noise is 0;
             `batch_shape`.
@@ -157,12 +157,8 @@ def fit_mean_and_noise(
     the same optimum in all of 120 tables (bench/studies/learnt_noise). The constant of the mean is
     not changed: it follows once the noise of the rows is known.
 
-    Args:
-        mean_model: The process of the mean.
-        noise_model: The process of the log noise variance; its constant has a normal prior.
-        given: The readings.
-        tied: Whether the prior of the noise's lengthscales follows the mean's.
-        previous: As in `fit_exact_gp`, like the other arguments.
+    The constant of `noise_model` has a normal prior. `tied` says whether the prior of the noise's
+    lengthscales follows the mean's. The other options are described in `fit_exact_gp`.
     """
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
@@ -191,11 +187,8 @@ def starts_of_evidence(
 ) -> Starts:
     r"""The ends of fits with constant noise, and the models' own values besides.
 
-    Args:
-        evidence: The objective that starts there.
-        is_known: Whether repeats determine the level of the noise, `R`.
-        chosen: The replicates that need starts, `R`.
-        options: Options of `minimize_rows`.
+    `is_known` and `chosen`, `R` each, say whether repeats determine the level of the noise, and
+    which replicates need starts. The options go to `minimize_rows`.
     """
     readings, tied = evidence.readings, evidence.is_tied
     objective = ConstantNoiseObjective(evidence.processes, readings, evidence.variances)

@@ -40,13 +40,8 @@ def sample_mean_and_noise(
     constant of the noise is then drawn given the others; the constant of the mean follows once the
     noise of the rows is known.
 
-    Args:
-        mean_model: The process of the mean, of batch shape `[S]` or `[S, R]`, samples first.
-        noise_model: The process of the log noise variance.
-        given: The readings, the same for all samples.
-        tied: As in `fit_mean_and_noise`.
-        seeds: One seed per replicate.
-        previous: The result for almost the same data.
+    The models have the batch shape `[S]` or `[S, R]`, samples first; the readings are the same for
+    all samples. There is one seed per replicate.
     """
     models = (mean_model.train(), noise_model.train())
     of_first = given.of_first_sample()

@@ -50,12 +50,9 @@ class NoiseObservations:
     ) -> NoiseObservations:
         r"""Select the rows.
 
-        Args:
-            train_X: `batch_shape x n x d` inputs of all rows.
-            outcomes: The statistics of all rows.
-            floor: The resolution of a replicate whose sample variances are all 0; by default the
-                machine's, with a warning.
-            every_row: Whether to keep rows with a single reading, as fillers at their own inputs.
+        `floor` is the resolution of a replicate whose sample variances are all 0; by default the
+        machine's, with a warning. `every_row` keeps rows with a single reading, as fillers at their
+        own inputs.
         """
         has_input = outcomes.counts > 0 if every_row else outcomes.informs_noise
         chosen = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0) | every_row
@@ -85,15 +82,11 @@ class NoiseObservations:
         return (total / count.clamp_min(1)).where(count > 0, torch.ones_like(total))
 
     def on(self, link: VarianceLink, noise: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
-        r"""Observations of the linked noise variance.
-
-        Args:
-            link: The scale of the process.
-            noise: `batch_shape x n x 1` variances of the observations; `None` if inferred.
+        r"""Observations of the linked noise variance, from the variances of the observations.
 
         Returns:
-            Observations, their variances, and which of them set the scale of the process, each
-            `batch_shape x n x 1`.
+            Observations, their variances (`None` if inferred), and which of them set the scale of
+            the process, each `batch_shape x n x 1`.
         """
         counts = self.counts.clamp_min(2)
         censored = self.informs & (self.variances <= 0)

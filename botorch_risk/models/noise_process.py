@@ -23,12 +23,7 @@ from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe_fi
 
 @dataclass(frozen=True)
 class NoiseLimits:
-    r"""Known bounds of the noise variance of one repeat.
-
-    Attributes:
-        floor: Lower limit, > 0, or `None`.
-        ceiling: Upper limit, > 0, or `None`.
-    """
+    r"""Known bounds of the noise variance of one repeat, > 0, or `None`."""
 
     floor: float | None = None
     ceiling: float | None = None
@@ -52,10 +47,8 @@ class NoiseLimits:
 class NoiseProcess(Module, ABC):
     r"""The noise variance of one repeat as a function of the inputs, in squared outcome units.
 
-    Attributes:
-        model: The underlying model, on the scale of the link if the noise is learnt.
-        limits: The limits of the variance.
-        marginals: The marginal predictor of `model`.
+    If the noise is learnt, `model` is on the scale of the link; `marginals` is its marginal
+    predictor.
     """
 
     model: Any
@@ -76,7 +69,7 @@ class NoiseProcess(Module, ABC):
 
     @abstractmethod
     def on_outcome_scale_with_slope(self, values: Any) -> tuple[Any, Any]:
-        r"""The same and its derivative, of a tensor or an array."""
+        r"""`on_outcome_scale` and its derivative, of a tensor or an array."""
 
     @abstractmethod
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
@@ -100,10 +93,7 @@ class NoiseProcess(Module, ABC):
     ) -> tuple[Tensor, Tensor]:
         r"""The bounds at each point after `counts` further repeats with expected results.
 
-        Args:
-            X: `batch_shape x m x d` points that do not interact.
-            beta: Squared width of the bounds.
-            counts: Numbers of repeats, broadcastable to `batch_shape x m`.
+        The points `batch_shape x m x d` do not interact. The counts broadcast to `batch_shape x m`.
         """
 
     @abstractmethod
@@ -151,9 +141,8 @@ class NoiseProcess(Module, ABC):
     def of_rows(self, X: Tensor, outcomes: RepeatedOutcomes, beta: float) -> tuple[Tensor, Tensor]:
         r"""Eq. (16) at all training points, or the given noise if it is known.
 
-        Returns:
-            `batch_shape x n x 1` variances of the means, in which rows without an outcome have no
-            weight, and whether the noise of one repeat is positive, in the same shape.
+        Returns `batch_shape x n x 1` variances of the means, in which rows without an outcome have
+        no weight, and whether the noise of one repeat is positive, in the same shape.
         """
         observed = outcomes.counts > 0
         upper = outcomes.variances if outcomes.known_variances else self.upper(X, beta)

@@ -59,17 +59,10 @@ def renew(
     outcome_transform: OutcomeTransform,
     noise: Tensor | None = None,
 ) -> Tensor | None:
-    r"""Give a model other data and the hyperparameters that it was built with, in place.
+    r"""Give a model that `has_room` other data and its first hyperparameters, in place.
 
-    Args:
-        model: A model that `has_room`.
-        X: `batch_shape x n x d` inputs.
-        Y: `batch_shape x n x 1` outcomes.
-        outcome_transform: Learns their scale.
-        noise: `batch_shape x n x 1` variances in the units of the outcome, if they are known.
-
-    Returns:
-        The variances in the units of the model.
+    The outcome transform learns the scale of `Y: batch_shape x n x 1`. Noise, if known, is given as
+    `batch_shape x n x 1` variances in the units of the outcome, and returned in the model's units.
     """
     outcome_transform.to(X, non_blocking=True).train()
     targets, noise = outcome_transform(Y, noise)

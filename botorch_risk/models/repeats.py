@@ -332,9 +332,8 @@ def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, R
 def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
     r"""Gather the readings `n x k` of equal rows of `n x d` inputs in one row each.
 
-    Returns:
-        `n' x k'` readings in order of first appearance, NaN if a row has fewer, and the index of
-        each in the flattened `Y`.
+    Returns `n' x k'` readings in order of first appearance, NaN if a row has fewer, and the index
+    of each in the flattened `Y`.
     """
     first, group = group_equal_rows(X)
     row, column = Y.isfinite().nonzero(as_tuple=True)
@@ -353,8 +352,7 @@ def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
 def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:
     r"""Group the rows of an `n x d` table that are equal bit for bit, in order of first appearance.
 
-    Returns:
-        The first row of each of the `n'` groups, and the group of each of the `n` rows.
+    Returns the first row of each of the `n'` groups, and the group of each of the `n` rows.
     """
     distinct, group = X.unique(dim=0, return_inverse=True)
     positions = torch.arange(len(X), device=X.device)

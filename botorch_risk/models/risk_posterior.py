@@ -28,12 +28,8 @@ _MOMENT_SAMPLES = 64  # and as many with the opposite sign
 class Column:
     r"""One risk of one outcome.
 
-    Attributes:
-        outcome: The index of the outcome in the model.
-        start: The offset of this risk's values among the values of a decision.
-        stop: Where they end.
-        risk_measure: Bound to its environment.
-        sign: 1, or -1 for the risk of an outcome that should be small.
+    Its values are `start` to `stop` among the values of a decision. The measure is bound to its
+    environment. `sign` is 1, or -1 for the risk of an outcome that should be small.
     """
 
     outcome: int
@@ -69,7 +65,7 @@ class RiskPosterior(TransformedPosterior):
         posterior: The posterior of the `q n_w` outcomes in each entry of the batch.
         columns: The risks.
         weights: For each risk, the weights of the decisions that are not shared.
-        q: The number of decisions, with those that are shared.
+        q: The number of decisions, including the shared ones.
         shared: The decisions in front, if all entries share them.
     """
 

@@ -239,7 +239,7 @@ class RobustModel(ModelOfRisks):
     def _joint_posterior(
         self, X: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
     ) -> RiskPosterior:
-        r"""The same for an exact GP, where the parts shared by a t-batch are computed once."""
+        r"""The posterior for an exact GP: parts that a t-batch shares are computed once."""
         first = self._shared_rows(X)
         rest = X[..., len(first) :, :]
         inputs, weights, columns = self.risks.expand(rest, chosen, self.input_widths)

@@ -18,12 +18,8 @@ from botorch_risk.models.variance_links import StandardDeviationScale
 def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleTaskGP:
     r"""A `SingleTaskGP` whose outcomes are standardised whatever their units are.
 
-    BoTorch's `Standardize` does not scale outcomes with a standard deviation below 1e-8.
-
-    Args:
-        train_X: `batch_shape x n x d` inputs.
-        train_Y: `batch_shape x n x 1` outcomes.
-        options: Further arguments of `SingleTaskGP`.
+    BoTorch's `Standardize` does not scale outcomes with a standard deviation below 1e-8. Inputs are
+    `batch_shape x n x d`, outcomes `batch_shape x n x 1`; options go to `SingleTaskGP`.
     """
     if (
         train_X.dim() < 2

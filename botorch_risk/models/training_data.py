@@ -188,10 +188,8 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
 def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     r"""Check that there is something to learn from after pooling equal rows.
 
-    Warns if the means of a model are constant.
-
-    Raises:
-        InputDataError: If repeats are needed and no row has two.
+    Warns if the means of a model are constant. Raises InputDataError if repeats are needed and no
+    row has two.
     """
     observed = (outcomes.counts > 0).any(dim=-2)
     informed = outcomes.informs_noise.any(dim=-2) | ~observed
@@ -249,11 +247,8 @@ def warn_if_unfitted(model: Any) -> None:
 class NotesOnNoise:
     r"""The warnings that a mean process raises with each posterior; reads values only when needed.
 
-    Args:
-        model: The process of the mean.
-        noise: `batch_shape x n x 1` variances of the means of the rows.
-        counts: Numbers of repeats, of the same shape; rows without any do not count.
-        positive: Whether the noise of one repeat is positive, of the same shape.
+    The noise of the means of the rows, the numbers of repeats, and whether the noise of one repeat
+    is positive are `batch_shape x n x 1`. Rows without repeats do not count.
     """
 
     @torch.no_grad()

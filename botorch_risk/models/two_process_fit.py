@@ -124,7 +124,7 @@ class TwoProcessFit:
         return result
 
     def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
-        r"""Fit both processes at once, or one after the other by another loss.
+        r"""Fit both processes at once, or one after the other by another loss; whether all succeeded.
 
         One after the other, the noise is fitted, Eq. (16) is evaluated, and the mean is fitted;
         twice if the residuals from the mean inform the noise.
@@ -132,9 +132,6 @@ class TwoProcessFit:
         Args:
             fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. If omitted,
                 `fit_exact_gp` fits both at once if possible.
-
-        Returns:
-            Whether all fits succeeded.
         """
         if fit is None and self.noise.fits_with_mean:
             with suppress(NotInClosedFormError):

@@ -124,7 +124,7 @@ class LogLink(VarianceLink):
     def censored_observations(
         self, limits: Tensor, counts: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Gaussian observations that replace `s^2 <= limit`.
+        r"""Gaussian observations that replace `s^2 <= limit`, and their variances.
 
         Identical repeats have no logarithm. They show that the sample variance is below the
         resolution of the data, which has probability
@@ -134,9 +134,6 @@ class LogLink(VarianceLink):
         The observation is the Gaussian factor that turns the population of log noise variances,
         N(mean, variance), into one with the mean and variance of its product with that
         probability (a site of expectation propagation whose cavity is the population).
-
-        Returns:
-            Observations of the log noise variance and their variances.
         """
         # Gauss-Hermite for the weight exp(-x^2 / 2), which is the standard normal density's.
         nodes, weights = (

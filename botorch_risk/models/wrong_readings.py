@@ -34,16 +34,9 @@ SUSPECT = 3.0
 def without_wrong_readings(
     data: TrainingData, limit: float | None, kind: Callable[..., Any], options: Mapping[str, Any]
 ) -> tuple[TrainingData, Tensor]:
-    r"""Drop wrong readings by fits of another model with the same options.
+    r"""`drop_wrong_readings` by fits of another model of a class, with the same options.
 
-    Args:
-        data: With readings.
-        limit: As in `drop_wrong_readings`; None drops nothing.
-        kind: The class of the model.
-        options: Options of the model; each fit gets copies of modules, since a fit changes them.
-
-    Returns:
-        As `drop_wrong_readings`.
+    Each fit gets copies of modules, since a fit changes them. A limit of None drops nothing.
     """
     if limit is None:
         return data, torch.zeros(0, data.X.dim(), dtype=torch.long, device=data.X.device)
@@ -72,10 +65,7 @@ def drop_wrong_readings(
 ) -> tuple[TrainingData, Tensor]:
     r"""Drop the readings that are more than `limit` standard deviations off.
 
-    Args:
-        data: With readings.
-        limit: > 0.
-        fitted: Builds and fits a `MeanVarianceGP` on readings.
+    `fitted` builds and fits a `MeanVarianceGP` on readings.
 
     Returns:
         The data without them, and the position in `train_Y` of each: its replicate, row and column,
@@ -113,12 +103,9 @@ def _first_look(
 ) -> tuple[Tensor, Tensor]:
     r"""The readings that are surely wrong, and all readings of rows to be judged by other rows.
 
-    Args:
-        model: Fitted to the kept readings.
-        kept: The readings so far.
-        here: Which readings of the whole table are kept, `batch_shape x n x k`.
-        limit: As in `drop_wrong_readings`.
-        left: How many of a replicate may still be dropped, `batch_shape x 1 x 1`.
+    `here`, `batch_shape x n x k`, marks the readings of the whole table that are kept, to which the
+    model was fitted. `left`, `batch_shape x 1 x 1`, is how many of a replicate may still be
+    dropped.
     """
     assert kept.readings is not None
     size = torch.zeros(here.shape, dtype=kept.readings.dtype, device=here.device)
@@ -176,10 +163,6 @@ def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
     expectation. The process without the row has mean `m = y - a_i / P_ii` and variance
     `v = 1 / P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
     conditioned.
-
-    Args:
-        model: A `MeanVarianceGP` whose noise is learnt from readings.
-        readings: Of its rows, `batch_shape x n x k`; NaN for a missing one.
     """
     mean, spread, noise, data = _without_own_row(model)
     n = readings.shape[-2]
@@ -209,10 +192,7 @@ def scores_of_rows(model: Any) -> Tensor:
 def scores_of_others(model: Any, X: Tensor, readings: Tensor) -> Tensor:
     r"""Readings of rows that a model has not seen, standardised, in absolute value.
 
-    Args:
-        model: A fitted `MeanVarianceGP`.
-        X: `batch_shape x n x d` inputs.
-        readings: `batch_shape x n x k`, NaN for a missing one.
+    Inputs are `batch_shape x n x d`, readings and scores `batch_shape x n x k`.
     """
     mean, variance = (part.reshape(*X.shape[:-1], 1) for part in model.mean_marginals(X))
     return (readings - mean).abs() / (variance + model.predicted_noise(X)).sqrt()

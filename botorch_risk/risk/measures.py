@@ -97,7 +97,7 @@ class RiskMeasure(ABC):
         return risk, slope
 
     def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The same of checked values, here by autograd."""
+        r"""`value_and_slope` of checked values, here by autograd."""
         return differentiated(lambda values: self._evaluate(values, weights), values)
 
     def value_and_slope_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
@@ -140,7 +140,7 @@ class RiskMeasure(ABC):
     def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`, `... x n_w` each.
 
-        They have the shape `...`, and are NaN where the risk is NaN.
+        They have the shape `...`, and are NaN if the risk is NaN.
         """
         lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
         weights = as_tensor("weights", weights).to(lower)
@@ -299,10 +299,8 @@ def _ascending(
     r"""The lowest values in ascending order, enough to exceed a level.
 
     If all rows share their weights these are few, and on a CPU finding them is faster than sorting.
-
-    Returns:
-        The values and their indices, `... x k`; their weights and the cumulative weights, in
-        float64; and the total of all weights, `... x 1`.
+    Returns the values and their indices, `... x k`; their weights and the cumulative weights, in
+    float64; and the total of all weights, `... x 1`.
     """
     given, weights = weights, weights.double()
     total = weights.cumsum(dim=-1)[..., -1:]

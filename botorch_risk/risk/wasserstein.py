@@ -84,9 +84,8 @@ class _Pairs:
     def cheapest(self, costs: Tensor, price: Tensor) -> tuple[Tensor, Tensor]:
         r"""The target of each point's probability and the distance; `k x rows x n_w` each.
 
-        Args:
-            costs: `k x rows x n_w`; k is 1 or the number of matrices.
-            price: The price of a unit of distance, `k x rows x 1`.
+        Costs are `k x rows x n_w`, k 1 or the number of matrices; the price of a unit of distance
+        is `k x rows x 1`.
         """
         distances = self.distances.reshape(-1, *self.shape[-2:])
         n_w, parts = costs.shape[-1], []
