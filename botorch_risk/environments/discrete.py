@@ -143,7 +143,7 @@ class StandardDeviationBox(IndependentEnvironment):
         [mean(i) - num_deviations * sd(i), mean(i) + num_deviations * sd(i)] in each dimension i
 
     The uncertainty set of StableOpt in the experiments of [Huang2024kde]_, Sec. B.1; for the worst
-    case, in which the equal weights do not matter. The standard deviation is that of the population
+    case, in which the equal weights do not matter. The standard deviation is the population's
     (`ddof = 0`). Scrambled Sobol points.
 
     Args:

@@ -18,7 +18,7 @@ class InputPerturbation(Environment):
     The distribution of the model's inputs moves with `x`, so it has no `points` of its own, and a
     measure that needs them (an MMD ball) cannot be bound to it.
 
-    As in [Nguyen2021vucb]_, Sec. 3.4, where the perturbation may depend on x.
+    As in [Nguyen2021vucb]_, Sec. 3.4; there the perturbation may depend on x.
 
     Args:
         perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.

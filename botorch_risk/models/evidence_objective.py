@@ -31,8 +31,8 @@ _COVARIANCES = ChunkSize(cpu=2**16)
 class TwoProcesses:
     r"""The hyperparameters of a process of the mean and of one of the noise, in rows.
 
-    A row holds the parameters of the mean, those of the noise, and the level: the value of the
-    noise process from which the search for its mode starts.
+    A row holds the parameters of the mean, the parameters of the noise, and the level: the value of
+    the noise process from which the search for its mode starts.
     """
 
     def __init__(

@@ -360,7 +360,8 @@ def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidenc
     of_mean = (P * (own + s * R).unsqueeze(-2)) @ P - P
     of_mean = of_mean + _outer(a, a - b) - _outer(b, a)
     of_noise = _outer(v + q, v) + _outer(v, q) - M
-    # The search ends a little before the mode, from where the determinant is a straight line.
+    # The search ends a little before the mode; over that distance the determinant is a straight
+    # line.
     value = mode.value - 0.5 * log_determinant + (s * (part.slope - v)).sum(-1)
     return Evidence(value, 0.5 * of_mean, 0.5 * of_noise)
 

@@ -162,7 +162,7 @@ class LearntNoise(NoiseProcess):
         self, X: Tensor, beta: float | Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         mean, variance = self.marginals(X)
-        # Expected results leave the mean of the process where it is, so only its variance shrinks.
+        # Expected results do not move the mean of the process, so only its variance shrinks.
         noise = self._noise_of_repeats(X, counts)
         # Conditioning on one observation at the point itself: 1 / (1 / variance + 1 / noise).
         after = (variance * noise / (variance + noise)).where(counts > 1, variance)

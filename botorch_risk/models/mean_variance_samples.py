@@ -23,7 +23,7 @@ class MeanVarianceSamples:
     A fit to few readings takes noise for variation of f, or the reverse, and is sure of it. Here
     both explanations have their share. With constant noise, the upper bound of two standard
     deviations is above the truth in 97 to 100 % of cases in six settings with one, two or three
-    readings at each point, where the fitted one is below it in up to 41 %
+    readings at each point; the fitted one is below it in up to 41 %
     (`bench/studies/coverage`). The mean has the priors of `scaled_gp`. Acquisition functions expect
     one fitted `MeanVarianceGP`.
 

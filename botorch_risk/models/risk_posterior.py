@@ -157,7 +157,7 @@ class Reduction(NamedTuple):
         outcome: The index of the outcome in the underlying model.
         environment: What a decision may meet.
         risk_measure: Reduces the outcomes.
-        minimized: Whether a small outcome is good: the risk is then that of its negative.
+        minimized: Whether a small outcome is good: its negative is then reduced.
     """
 
     outcome: int

@@ -124,10 +124,10 @@ class TwoProcessFit:
         return result
 
     def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
-        r"""Fit both processes at once, or one after the other by another loss; whether all succeeded.
+        r"""Fit both processes at once, or one after the other by another loss.
 
         One after the other, the noise is fitted, Eq. (16) is evaluated, and the mean is fitted;
-        twice if the residuals from the mean inform the noise.
+        twice if the residuals from the mean inform the noise. Returns whether all fits succeeded.
 
         Args:
             fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. If omitted,

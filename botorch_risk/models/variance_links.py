@@ -153,7 +153,7 @@ class LogLink(VarianceLink):
         shift = (weights * deviation).sum(dim=-1)
         tilted = (weights * (deviation - shift.unsqueeze(-1)).square()).sum(dim=-1)
         # The site is the tilted normal divided by the population. The factor is log-concave, so
-        # that its precision is positive up to rounding.
+        # its precision is positive up to rounding.
         noise = 1 / (1 / tilted - 1 / variance).clamp_min(1e-6 / variance)
         return mean + shift * (1 + noise / variance), noise
 
@@ -215,7 +215,7 @@ class ObservedScale(Standardize):
 
     def __init__(self, observed: Tensor) -> None:
         super().__init__(m=1, batch_shape=observed.shape[:-2])
-        # Not in the state, which a model with other rows could not load then.
+        # Not part of the state: a model with other rows could not load it.
         self.register_buffer("observed", observed, persistent=False)
 
     def forward(

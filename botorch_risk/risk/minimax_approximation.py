@@ -32,7 +32,7 @@ class MinimaxApproximation(RiskMeasure):
     bound drops q >= 0. It needs only matrix products, without solving a program. We re-derived it
     from the convexity of V; the midpoint is off by at most half of `upper - lower`.
 
-    Not monotone in the values, and it jumps where the smallest value moves to another point;
+    Not monotone in the values, and it jumps when the smallest value moves to another point;
     `bounds` gives bounds for values within limits.
 
     Args:

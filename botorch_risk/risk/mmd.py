@@ -111,7 +111,7 @@ class _Ball:
         spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
         costs, images = (values - lowest) / spread, centres @ self.root.T
         # Probabilities sum to 1, so that the rows may be moved to a reference: B p - a is the same,
-        # and its digits do not cancel where all images are far from 0 and close to each other.
+        # and its digits do not cancel if all images are far from 0 and close to each other.
         reference, shared = self._shared_about(images[:, self._rows].mean(dim=0))
         image = (images[:, self._rows] - reference) / self.radius
         program = BallProgram.start(costs, centres, image)

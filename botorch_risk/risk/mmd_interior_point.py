@@ -255,7 +255,7 @@ def _advance(
     target = (ahead / now) ** 3 * now / (x.shape[-1] + 1)
 
     # The corrector makes up for the products of steps that the linear equations leave out.
-    # In the cone these are of scaled steps, of which the predictor has W^-1 dz = -lam - W dcone.
+    # In the cone the steps are scaled; for the predictor, W^-1 dz = -lam - W dcone.
     lam, scaled = newton.scaling.apply(cone), newton.scaling.apply(predictor.cone)
     second_order = product(-lam - scaled, scaled)  # (W^-1 dz) o (W dcone)
     centring = torch.cat([target - second_order[:, :1], -second_order[:, 1:]], dim=-1)
