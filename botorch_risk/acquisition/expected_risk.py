@@ -96,7 +96,7 @@ def mean_and_deviation(risks: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     mean = risks.mean(dim=-1, keepdim=True)
     centred = risks - mean
     variance = centred.square().mean(dim=-1, keepdim=True)
-    # Equal risks have no deviation: 0 / tiny below instead of 0 / 0.
+    # Equal risks have no deviation: the slope below is 0 over a tiny number instead of 0 / 0.
     deviation = variance.clamp_min_(torch.finfo(risks.dtype).tiny).sqrt_()
     value = mean.squeeze(-1) + width * deviation.squeeze(-1)
     # The derivatives of mean and deviation are 1 / S and centred / (S deviation).
