@@ -77,7 +77,7 @@ def check_probability(**numbers: float) -> None:
 def check_integers(**numbers: int) -> None:
     r"""Raise ValueError unless every number is an integer of Python, NumPy or a tensor.
 
-    What is no number at all raises TypeError.
+    Anything but a number raises TypeError.
     """
     for name, number in numbers.items():
         if not _is_integer(number):
@@ -127,9 +127,6 @@ def as_tensor(name: str, values: Any) -> Any:
     r"""Convert numbers to a tensor, which is returned unchanged if it is one already.
 
     Lists become float64, and whole numbers stay whole. `None` stays `None`.
-
-    Raises:
-        TypeError: If they are not a table of real numbers.
     """
     if isinstance(values, Tensor) and values.is_complex():
         raise TypeError(f"Expected `{name}` to hold real numbers. Got {values.dtype}.")
@@ -151,11 +148,7 @@ def as_tensor(name: str, values: Any) -> Any:
 
 
 def as_floating(values: Any, name: str = "values") -> Tensor:
-    r"""Numbers as a tensor in a floating-point dtype; whole numbers become float64.
-
-    Raises:
-        TypeError: If they are not a table of numbers.
-    """
+    r"""Numbers as a tensor in a floating-point dtype; whole numbers become float64."""
     values = as_tensor(name, values)
     if values is None:
         raise TypeError(
@@ -167,13 +160,8 @@ def as_floating(values: Any, name: str = "values") -> Tensor:
 def in_order(name: str, values: Any, *axes: Sequence[Any]) -> Any:
     r"""A DataFrame, a Series or a dict as an array in the order of the given names.
 
-    Args:
-        name: The argument.
-        values: The values; without names they are returned unchanged.
-        axes: The names of the rows, and of the columns of a DataFrame.
-
-    Raises:
-        InputDataError: If the names are others.
+    `axes` are the names of the rows, and of the columns of a DataFrame. Values without names are
+    returned unchanged.
     """
     if isinstance(values, Mapping):
         found, array = [[*values]], np.asarray([*values.values()])
@@ -236,15 +224,8 @@ def check_bounds(
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     r"""Raise unless each argument has the type that the signature declares.
 
-    Environments and risk measures are checked by the code that converts them.
-
-    Args:
-        function: The function; of a record, the class.
-        arguments: Its arguments by their names, `locals()` in its first line.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If a choice is not among the choices.
+    The function, or the class of a record, passes its `locals()` in the first line. Environments
+    and risk measures are checked by the code that converts them.
     """
     for name, kind in _kinds(function).items():
         if name in arguments and not _is_a(arguments[name], kind):
@@ -255,7 +236,7 @@ def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) 
 
 
 def check_fields(record: Any) -> None:
-    r"""Check the fields of a record in the same way, for its `__post_init__`."""
+    r"""Check the fields of a record like arguments, for its `__post_init__`."""
     check_arguments(type(record), vars(record))
 
 

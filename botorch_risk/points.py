@@ -192,9 +192,6 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
     r"""Raise unless points `batch_shape x m x d` have the columns of the model's inputs.
 
     Without the check, a single column would silently broadcast to all of them.
-
-    Raises:
-        BotorchTensorDimensionError: If the shape does not fit.
     """
     X = as_tensor(name, X)
     if X.dim() < 2:
@@ -227,17 +224,11 @@ def checked_points(X: Tensor, model: Model, name: str = "X") -> Tensor:
 
 
 def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) -> Tensor:
-    r"""The number of standard deviations of a bound, broadcastable to `batch_shape x m`.
+    r"""The number of standard deviations of a bound, broadcastable to `mean: batch_shape x m`.
 
-    Args:
-        beta: Squared width: one number, one per replicate (`batch_shape`), or one per point
-            (`batch_shape x m`).
-        mean: The values to be bounded, `batch_shape x m`.
-        batch_shape: That of the model.
-
-    Raises:
-        BotorchTensorDimensionError: If `beta` has the wrong shape.
-        ValueError: If it is a negative number; of a tensor nothing is read from its device.
+    The squared width is one number, one per replicate (`batch_shape` of the model), or one per
+    point (`batch_shape x m`). A negative number is refused; the entries of a tensor are not read
+    from its device.
     """
     if isinstance(beta, int | float):
         check_nonnegative(beta=beta)

@@ -131,7 +131,6 @@ class ObjectiveOfMean:
         self.has_constraints = getattr(acqf, "_constraints", None) is not None
 
     def refuse_constraints(self) -> None:
-        r"""Raise ValueError if bounds of constraints are missing."""
         if self.has_constraints:
             raise ValueError(
                 "Expected a `ConstrainedUpperConfidenceBound` of the constraints, as `feasible` or "
@@ -209,8 +208,8 @@ def recommend(
     r"""Recommend the best of the given points by a reporting rule.
 
     The rule affects the simple regret as much as the method that chose the points, so use one rule
-    for all methods in a comparison and name it. The objective is the bound's: mean minus variance,
-    or a risk of the environment.
+    for all methods in a comparison and name it. The objective comes from the bound: mean minus
+    variance, or a risk of the environment.
 
     - `"lower_confidence_bound"`: the largest lower bound of this model (the captions of the figures
       of [Makarova2021rahbo]_, with the final model). It reports a point that is known to be good,
@@ -227,15 +226,16 @@ def recommend(
 
     With constraints, the rule chooses among the points that are feasible with confidence: the lower
     bound of each constraint reaches its limit. If there are none, it is the point that misses least
-    by its worst bound, in standard deviations of the outcome; the result and a warning say so. A
-    search that is optimistic about the constraints evaluates few points that are feasible with
-    confidence: `recommend_everywhere` does not need them.
+    by its worst bound, in standard deviations of the outcome; the result and an
+    `InfeasibleRecommendationWarning` say so. A search that is optimistic about the constraints
+    evaluates few points that are feasible with confidence: `recommend_everywhere` does not need
+    them.
 
     Args:
         bound: The confidence bound of the final model. Or an analytic or Monte-Carlo acquisition
             function of BoTorch, on `robust(...)` or on any model, for the rule `"posterior_mean"`:
             its objective is then evaluated at the posterior mean, which for `robust` is the risk of
-            the posterior mean. Candidates and improvements are ignored. In place of an entropy
+            the posterior mean. Candidates and improvements are ignored. Instead of an entropy
             search, pass `PosteriorMean(model)`.
         X: `batch_shape x n x d` points to choose from, usually the evaluated ones; decisions
             without w for a risk of the environment.
@@ -249,27 +249,19 @@ def recommend(
         The point, its score and its row; with constraints, whether it is feasible, and its slacks.
         A point with a score or a bound of NaN is not offered.
 
-    Warns:
-        InfeasibleRecommendationWarning: If no point of a replicate is feasible with confidence.
-
     Raises:
-        BotorchTensorDimensionError: If `X` does not have the columns of the bound.
-        InputDataError: If there is no point, if `"best_observed"` is used for points that were not
-            evaluated or never repeated, or if a replicate has no recorded bound.
-        TypeError: If `bound` is neither.
+        InputDataError: If `"best_observed"` is used for points that were not evaluated or never
+            repeated, or if a replicate has no recorded bound.
         UnsupportedError: If `"best_observed"` is used for a risk of the environment or
             `"expected_risk"` for another objective, or if an acquisition function has several
             objectives or no lower bound.
-        ValueError: If the rule is not known, `recorded` is missing, or an acquisition function of
-            BoTorch has constraints and `feasible` is missing.
+        ValueError: If an acquisition function of BoTorch has constraints and `feasible` is missing.
 
     Example:
         >>> from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> bound = RiskAverseUpperConfidenceBound(MeanVarianceGP(train_X, train_Y))
-        >>> recommend(bound, train_X, "posterior_mean").point.shape
+        >>> from botorch_risk.examples import noisy_model, settings
+        >>> bound = RiskAverseUpperConfidenceBound(noisy_model)
+        >>> recommend(bound, settings, "posterior_mean").point.shape
         torch.Size([1])
     """
     bound = as_bound(bound)
@@ -298,11 +290,7 @@ def recommend(
 
 
 def estimated_objective(bound: ConfidenceBound, X: Tensor, rule: Rule) -> Tensor:
-    r"""The objective by the rule `"posterior_mean"` or `"expected_risk"`, `batch_shape x n`.
-
-    Raises:
-        UnsupportedError: If there is no expected risk.
-    """
+    r"""The objective by the rule `"posterior_mean"` or `"expected_risk"`, `batch_shape x n`."""
     if rule == "posterior_mean":
         return bound.mean(X)
     if not isinstance(bound, ExpectedObjective):
@@ -347,7 +335,6 @@ def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
 
 
 def _best_feasible(X: Tensor, scores: Tensor, constraints: ConstraintBounds) -> Recommendation:
-    r"""The best of the points that are feasible with confidence, or the least infeasible one."""
     slacks = constraints.slacks(X)
     worst, scores = torch.broadcast_tensors(constraints.worst_slack(slacks), scores)
     offered = (scores > -torch.inf) & ~worst.isnan()  # NaN and minus infinity are no scores
@@ -414,7 +401,7 @@ def recommend_everywhere(
     With constraints it is feasible with confidence: the lower bound of each one reaches its limit.
     The confidence in the model decides, so the recommendation may be an untried decision well
     inside the feasible region. If it finds no feasible decision, it returns the least infeasible
-    one with a warning.
+    one with an `InfeasibleRecommendationWarning`.
 
     Args:
         bound: A bound on a model of batch shape `[R]`, or `[]` for `R = 1`; or a BoTorch
@@ -424,33 +411,21 @@ def recommend_everywhere(
         evaluated: Further decisions to offer, `R x n x d_x`, such as the evaluated ones; `n x d_x`
             for `R = 1`.
         rule: The risk of the posterior mean or the expected risk.
-        num_restarts: Starts of the optimiser.
+        num_restarts: As in `optimize_acqf_replicates`, like the arguments below.
         raw_samples: Raw points of the optimiser.
-        discrete_dims: Ordered columns with a list of values, as a dictionary from columns to
-            values.
-        cat_dims: Columns of categories, as a dictionary from columns to unordered values.
-        inequality_constraints: Linear limits of the decisions, as in `optimize_acqf_replicates`.
+        discrete_dims: Ordered columns, from columns to values.
+        cat_dims: Columns of categories, from columns to unordered values.
+        inequality_constraints: Linear limits of the decisions.
         equality_constraints: Likewise.
 
     Returns:
         The decisions, `R x d_x`. Rows refer to the evaluated decisions; `n` is the optimiser's.
 
-    Warns:
-        InfeasibleRecommendationWarning: If no decision of a replicate is feasible with confidence.
-
-    Raises:
-        ValueError: If the rule is not one of the two.
-
     Example:
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.acquisition import RiskUpperConfidenceBound
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model, unit
         >>> from botorch_risk.risk import Expectation
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> bound = RiskUpperConfidenceBound(model, environment, Expectation(), beta=4.0)
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> recommend_everywhere(bound, unit, seeds=0).point.shape
         torch.Size([1, 1])
     """

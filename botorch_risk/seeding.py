@@ -52,7 +52,6 @@ def is_one_seed(seeds: Any) -> TypeGuard[int]:
 
 
 def _integer(value: Any) -> int:
-    r"""Convert an integer of any library to Python's own, so that it names the same stream."""
     try:
         return operator.index(value)
     except TypeError:
@@ -60,7 +59,6 @@ def _integer(value: Any) -> int:
 
 
 def _integers(values: Iterable[Any]) -> list[int]:
-    r"""Integers of any library as Python's own."""
     values = list(values)
     try:
         return list(map(operator.index, values))  # without Python for each
@@ -72,9 +70,6 @@ def derive_seed(seed: int, *stream: int | str) -> int:
     r"""A 63-bit seed that is a pure function of `seed` and the name of the stream.
 
     Its values never change: the problems and the noise of stored studies are drawn with it.
-
-    Raises:
-        ValueError: If a part of the name is neither an integer nor a word.
     """
     names = (part if isinstance(part, str) else _integer(part) for part in stream)
     digest = hashlib.blake2b(repr((_integer(seed), *names)).encode(), digest_size=8).digest()
@@ -93,9 +88,6 @@ def streams(seeds: Sequence[int], *name: int | str) -> list[int]:
     r"""A 63-bit seed for each seed and the name of a stream, computed for all seeds at once.
 
     Like `derive_seed` of each, with other values: no hash is computed seed by seed.
-
-    Raises:
-        ValueError: If a seed is not an integer, or a part of the name neither that nor a word.
     """
     derived: list[int] = (_state(seeds, *name) >> 1).tolist()
     return derived
@@ -222,9 +214,8 @@ def is_largest(score: Tensor) -> Tensor:
 def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
     r"""The index of a largest score, `...`; ties up to rounding are broken at random.
 
-    Args:
-        score: `... x n`, minus infinity where nothing may be chosen.
-        lottery: `... x n` numbers in [0, 1).
+    Scores `... x n` are minus infinity for what may not be chosen. The lottery has `... x n`
+    numbers in [0, 1).
     """
     return lottery.masked_fill(~is_largest(score), -1.0).argmax(dim=-1)
 

@@ -1,4 +1,4 @@
-r"""Acquisition functions for decisions under risk, one method a file.
+r"""Acquisition functions for decisions under risk, one method per file.
 
 Importing this package registers an input constructor for each, for BoTorch's
 `get_acqf_input_constructor` and for Ax.

@@ -91,13 +91,15 @@ class ComparedRisks:
     def num_decisions_at_once(self, X: Tensor) -> int:
         r"""The number of decisions whose readings over W are held at once."""
         B, P, n_w = self.sums.weights.shape
+        # A product kernel separates x from w. Any other one needs n_w times as many covariances: of
+        # the reading at each w with the outcome at each w.
         is_product = self.pairs is not None and self.pairs.is_product
         return _CHUNK_VALUES.rows(X.device, B * P * n_w * (1 if is_product else n_w))
 
     def slopes(self, readings: Tensor) -> Tensor:
-        r"""The move of each expected risk per standard deviation of a reading.
+        r"""The move of each expected risk per standard deviation of a reading, `B x m x P`.
 
-        `B x m x P`, of readings `B x m x d`.
+        The readings are `B x m x d`.
         """
         covariance, variance = self.sums.moments_at(readings)
         slopes: Tensor = covariance / self._deviation(variance, readings).unsqueeze(-1)
@@ -111,11 +113,12 @@ class ComparedRisks:
             readings = inputs.flatten(-3, -2)
             return self.slopes(readings).unflatten(-2, inputs.shape[-3:-1]), of_w
         covariance, scale, variance = known
+        # The noise of a reading does not depend on w.
         deviation = self._deviation(variance, inputs[..., 0, :])
         return covariance * (scale.unsqueeze(-1) / deviation).unsqueeze(-1), of_w
 
     def reduced_over_w(self, X: Tensor, reduce: SlopeReduction | None) -> Tensor | None:
-        r"""A number made of the slopes at each w, `B x m`, in NumPy and as one node of the graph.
+        r"""A number computed from the slopes at each w, `B x m`, in NumPy and as one graph node.
 
         None unless there is a closed form for few decisions.
         """
@@ -146,6 +149,7 @@ class ComparedRisks:
             if known is not None:
                 return known
         covariance = self._from_slopes()
+        # Each entry is computed from either side, and is symmetric up to rounding only.
         return (covariance + covariance.mT) / 2
 
     def _from_slopes(self) -> Tensor:
@@ -154,6 +158,8 @@ class ComparedRisks:
         inputs = self._expanded(self.decisions)[0].flatten(-3, -2)
         variance = self.sums.points.variance
         deviation = self._deviation(variance, inputs).unflatten(-1, slopes.shape[1:3])
+        # A slope times the deviation is the covariance of a risk with one outcome; the sum over w
+        # under the weights q is the covariance with the other risk.
         moved = (self.sums.weights * deviation).unsqueeze(-1) * slopes
         return moved.sum(dim=-2)
 
@@ -169,9 +175,9 @@ class ComparedRisks:
         return inputs.flatten(0, len(shape) - 1), of_w.flatten(0, len(shape) - 1)
 
     def _deviation(self, variance: Tensor, readings: Tensor) -> Tensor:
-        r"""The standard deviation of a reading."""
         noise: Any = self.process.noise_of_a_reading(readings)
         noise = noise.reshape(*noise.shape, *[1] * (variance.dim() - noise.dim()))
+        # At an observed point without noise the variance is 0, or less by rounding.
         return (variance + noise).clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
 
 
@@ -188,6 +194,7 @@ def _expected_in_chunks(
     probabilities = probabilities.expand(*probabilities.shape[:-2], P, n_w)
     if probabilities.dim() > 3:  # samples of the hyperparameters of replicates
         probabilities = probabilities.flatten(0, -3)
+    # A measure without a closed form needs the covariance over W of each decision.
     size = min(P, _CHUNK_COVARIANCES.rows(points.mean.device, len(points.mean) * n_w**2))
     found = []
     for start in range(0, P, size):

@@ -21,7 +21,7 @@ _LINES = ChunkSize(cpu=2**17)
 def log_standard_improvement(u: Tensor) -> Tensor:
     r"""The logarithm of `phi(u) + u Phi(u)`, the mean excess of a standard normal over `-u`.
 
-    It is 0 in floating point where u is below -38; its logarithm is exact there too.
+    The excess is 0 in floating point if u is below -38; its logarithm is exact there too.
     """
     near = u.clamp_min(-1.0)
     far = u.clamp_max(-1.0)
@@ -40,16 +40,16 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
         log( E[max_p (a_p + s_p Z)] - max_p a_p ),   Z standard normal
 
     Of the lines on the upper envelope, in the order of their slopes, each adds
-    `(s_p - s_q) h(-|c|)`: q is the line before it, c where the two cross, and h is the expected
-    improvement of `log_standard_improvement`. Sec. 3 of [Frazier2009kgcb]_. All terms are positive,
-    so nothing is lost to rounding.
+    `(s_p - s_q) h(-|c|)`: q is the line before it, c the point at which the two cross, and h is the
+    expected improvement of `log_standard_improvement`. Sec. 3 of [Frazier2009kgcb]_. All terms are
+    positive, so nothing is lost to rounding.
 
     Args:
         values: `... x P`.
         slopes: `... x P`; both are differentiable and broadcast to each other.
 
     Returns:
-        `...`, minus infinity where all slopes are equal.
+        `...`, minus infinity if all slopes are equal.
     """
     values, slopes = torch.broadcast_tensors(values, slopes)
     a, s = (each.reshape(-1, each.shape[-1]) for each in (values, slopes))
@@ -58,10 +58,10 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
 
 
 def largest_log_gains(values: Tensor, slopes: Tensor, excluded: Tensor) -> Tensor:
-    r"""The log expected gains of candidates, or a bound where it shows that one is not the largest.
+    r"""The log expected gains of candidates, or a bound if it shows that one is not the largest.
 
     The gain of several lines is at most the sum of the gains of each with the best one, which needs
-    no envelope. Of the 4,800 candidates of a large table, it leaves 1 to 100.
+    no envelope. Of the 4,800 candidates of a large table, the bound leaves 1 to 100.
 
     Args:
         values: `R x F x P`, of `F` sets of lines, over which the gains are added up.
@@ -108,8 +108,8 @@ def _log_gain_bound(values: Tensor, slopes: Tensor) -> Tensor:
 class _LogExpectedGain(torch.autograd.Function):
     r"""The log gain of lines `rows x P`.
 
-    Line p is the largest for Z between `lower` and `upper`, so that the derivatives of the gain are
-    `phi(lower) - phi(upper)` in its slope and `Phi(upper) - Phi(lower)` in its value, less 1 for
+    Line p is the largest for Z between `lower` and `upper`. So the derivatives of the gain are
+    `phi(lower) - phi(upper)` in its slope and `Phi(upper) - Phi(lower)` in its value, minus 1 for
     the line that is best at Z = 0.
     """
 
@@ -142,6 +142,8 @@ class _LogExpectedGain(torch.autograd.Function):
         slope = (_log_phi(lower) - gain).exp() - (_log_phi(upper) - gain).exp()
         value = None
         if ctx.needs_input_grad[0]:
+            # Of the two tails the one with the smaller probabilities: differences of numbers near 1
+            # lose the digits that a small gain needs.
             left = (torch.special.log_ndtr(upper) - gain).exp()
             left = left - (torch.special.log_ndtr(lower) - gain).exp()
             right = (torch.special.log_ndtr(-lower) - gain).exp()
@@ -156,8 +158,7 @@ class _LogExpectedGain(torch.autograd.Function):
 def _by_pairs(a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     r"""The interval on which each line is the largest, from its crossings with all others.
 
-    Returns:
-        `rows x P` each; a line whose first is not below its second is nowhere the largest.
+    `rows x P` each; a line whose lower end is not below its upper end is nowhere the largest.
     """
     faster = s.unsqueeze(-2) - s.unsqueeze(-1)  # of the second line than the first
     ahead = a.unsqueeze(-1) - a.unsqueeze(-2)

@@ -39,6 +39,7 @@ def log_gain_of_lines(a: ndarray, s: ndarray) -> tuple[ndarray, ndarray, ndarray
     goes_on = np.isfinite(step)
     terms = np.log(np.where(goes_on, step, 1.0)) + log_standard_improvement(-np.abs(begins))
     terms = np.where(goes_on, terms, -np.inf)
+    # Without its largest exponent the sum of exponentials neither overflows nor underflows.
     largest = terms.max(axis=-1, initial=-np.inf)
     shift = np.where(np.isfinite(largest), largest, 0.0)
     gain = np.log(np.exp(terms - shift[:, None]).sum(axis=-1)) + shift
@@ -69,11 +70,11 @@ def best_gain_over_w(
     Args:
         a: `B x P` values of the lines.
         s: `B x m x n_w x P` slopes.
-        supported: Where w may be read, broadcastable to `B x m x n_w`.
+        supported: Whether w may be read, broadcastable to `B x m x n_w`.
 
     Returns:
-        Log gains `B x m`, indices of w `B x m`, and the gradient of each gain in the slopes at that
-        w, `B x m x P`.
+        Log gains and indices of w, `B x m` each, and the gradients of the gains in the slopes at
+        that w, `B x m x P`.
     """
     best = a.argmax(axis=-1)
     behind = np.take_along_axis(a, best[:, None], axis=-1) - a
@@ -81,8 +82,10 @@ def best_gain_over_w(
     spread = np.abs(s - own)
     if not supported.all():
         spread *= supported[..., None]
+    # A line gains the more, the more its slope differs: only the largest over w is needed.
     widest = np.maximum(spread.max(axis=-2), np.finfo(s.dtype).tiny)  # B x m x P
     gains = log_standard_improvement(-behind[:, None] / widest) + np.log(widest)
+    # The best line gains nothing over itself.
     gains = np.where(behind[:, None] == 0, -np.inf, gains)
     line = gains.argmax(axis=-1)[..., None, None]
     index = np.take_along_axis(spread, line, axis=-1)[..., 0].argmax(axis=-1)

@@ -22,12 +22,7 @@ from botorch_risk.risk import RiskMeasure
 
 
 class ExpectedRisk(NamedTuple):
-    r"""The expected risk of each row, and its gradient in the mean.
-
-    Attributes:
-        value: `...`.
-        gradient: `... x n_w`.
-    """
+    r"""The expected risk of each row, `...`, and its gradient in the mean, `... x n_w`."""
 
     value: Tensor
     gradient: Tensor
@@ -45,7 +40,7 @@ def expected_risk(
 
     Args:
         risk_measure: Bound to its environment.
-        mean: `... x n_w`.
+        mean: `... x n_w`, like the variance.
         variance: `... x n_w`.
         weights: Probabilities, broadcastable to `... x n_w`.
         covariance: Returns `... x n_w x n_w`; called only if the measure has no closed form.
@@ -57,6 +52,7 @@ def expected_risk(
         value = risk_measure.expected(center, variance, weights)
         if value is None:
             half = _normal_numbers(num_samples // 2, mean.shape[-1]).to(mean)
+            # Antithetic pairs: the errors of a risk that is linear in the values cancel.
             numbers = torch.cat([half, -half])
             value = sampled_risks(risk_measure, center, covariance(), weights, numbers).mean(dim=-1)
         (gradient,) = torch.autograd.grad(value.sum(), center)
@@ -70,25 +66,16 @@ def moments_of_risk(
     weights: Tensor,
     num_samples: int = 64,
 ) -> tuple[Tensor, Tensor]:
-    r"""Mean and variance of the risk of normal values, differentiable in both moments.
+    r"""Mean and variance of the risk of normal values, `...` each, differentiable in both moments.
 
     If the measure's expectation has a closed form, the variance is `q' C q`, which is exact if the
-    measure is linear in the values. Otherwise both come from scrambled Sobol samples, the same in
-    every call.
-
-    Args:
-        risk_measure: Bound to its environment.
-        mean: `... x n_w`.
-        covariance: `... x n_w x n_w`.
-        weights: Probabilities, broadcastable to `... x n_w`.
-        num_samples: Best a power of 2.
-
-    Returns:
-        Two tensors of shape `...`.
+    measure is linear in the values. Otherwise both come from scrambled Sobol samples, best a power
+    of 2, the same in every call. The covariance is `... x n_w x n_w`; see also `expected_risk`.
     """
     variance = covariance.diagonal(dim1=-2, dim2=-1)
     tracked = torch.is_grad_enabled() and mean.requires_grad
     with torch.enable_grad():
+        # The gradient q is needed even if the caller tracks none.
         center = mean if tracked else mean.detach().requires_grad_()
         value = risk_measure.expected(center, variance, weights)
         if value is not None:
@@ -104,15 +91,15 @@ def moments_of_risk(
 def mean_and_deviation(risks: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     r"""The mean of sampled risks plus `width` times their deviation, and its derivative in them.
 
-    Args:
-        risks: `... x S`.
-        width: Broadcastable to `...`.
+    The risks are `... x S`; the width broadcasts to `...`.
     """
     mean = risks.mean(dim=-1, keepdim=True)
     centred = risks - mean
     variance = centred.square().mean(dim=-1, keepdim=True)
+    # Equal risks have no deviation: the slope below is 0 over a tiny number instead of 0 / 0.
     deviation = variance.clamp_min_(torch.finfo(risks.dtype).tiny).sqrt_()
     value = mean.squeeze(-1) + width * deviation.squeeze(-1)
+    # The derivatives of mean and deviation are 1 / S and centred / (S deviation).
     slope = (1 + width.unsqueeze(-1) * centred / deviation) / risks.shape[-1]
     return value, slope
 
@@ -121,6 +108,7 @@ def sampled_risks(
     risk_measure: RiskMeasure, mean: Tensor, covariance: Tensor, weights: Tensor, numbers: Tensor
 ) -> Tensor:
     r"""The risks of samples of normal values, `... x S`, from standard normal numbers `S x n_w`."""
+    # The largest variance over W stands for the prior variance: it sets the jitter's size.
     scale = covariance.diagonal(dim1=-2, dim2=-1).amax(dim=-1)
     root = safe_root(covariance, scale)
     steps = numbers @ root.mT  # ... x S x n_w

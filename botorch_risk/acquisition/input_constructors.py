@@ -20,11 +20,10 @@ _waiting: dict[type, Callable[..., dict[str, Any]]] = {}
 
 
 def register_input_constructor(kind: type, construct: Callable[..., dict[str, Any]]) -> None:
-    r"""Tell BoTorch how to build the arguments of a class from Ax's.
+    r"""Tell BoTorch how to build the arguments of an acquisition function from Ax's.
 
-    Args:
-        kind: The class of an acquisition function.
-        construct: Takes a `model` and any options by name, returns the arguments of `kind`.
+    `construct` is called with a `model` and any options by name, and returns the arguments of
+    `kind`.
     """
     if REGISTRY in sys.modules:
         _register(sys.modules[REGISTRY], kind, construct)
@@ -33,11 +32,7 @@ def register_input_constructor(kind: type, construct: Callable[..., dict[str, An
 
 
 def construct_from_own_arguments(kind: Kind) -> Kind:
-    r"""Class decorator that registers an input constructor: the arguments of `__init__` themselves.
-
-    Args:
-        kind: The class, whose `__init__` names all its arguments.
-    """
+    r"""Class decorator: the input constructor returns the arguments of `__init__` themselves."""
     own = inspect.signature(kind)
 
     def construct_inputs(**arguments: Any) -> dict[str, Any]:

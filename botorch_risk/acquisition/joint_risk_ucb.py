@@ -18,7 +18,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
 
         score(x) = E[ risk(f(x, W)) ] + sqrt(beta) sd[ risk(f(x, W)) ]
 
-    over the posterior of f. `RiskUpperConfidenceBound` takes the risk of pointwise bounds, as if
+    over the posterior of f. `RiskUpperConfidenceBound` uses the risk of pointwise bounds, as if
     the outcomes at all values of W were at their bounds at once. If each reading shows one value of
     W, that bound hardly falls before all of W has been read, and the search stays at one decision.
     The standard deviation of the risk falls with every informative reading. The bound is valid as
@@ -28,45 +28,29 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
     `mean` is the expected risk. The risk of the posterior mean would ignore that an unobserved tail
     may be worse than it seems. Both have a closed form for the expectation; otherwise they use
     `num_samples` joint samples over W, which is slow for a measure that solves a program for each,
-    such as a ball in maximum mean discrepancy. Under a squared-exponential kernel the samples are
-    of low rank and their gradient is a closed form. Single-outcome, q = 1: use `sequential=True`
+    such as a ball in maximum mean discrepancy. Under a squared-exponential kernel the samples have
+    low rank and their gradient is a closed form. Single-outcome, q = 1: use `sequential=True`
     for a batch.
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
             environment that perturbs x.
-        environment: The distribution of w, or of the perturbation of x.
-        risk_measure: Any measure; larger is better.
-        beta: Squared width of the bound, >= 0, a number or `batch_shape`.
-        posterior_transform: Reduces the outputs of the model to one, or flips its sign.
-        X_pending: `batch_shape x n' x d_x` decisions under evaluation, as in
-            `RiskUpperConfidenceBound`.
+        environment: As in `RiskUpperConfidenceBound`, like the other arguments.
         num_samples: Sobol samples of the outcomes over W, best a power of 2.
 
     Raises:
-        BotorchTensorDimensionError: If pending decisions and the environment do not combine to
-            inputs of the model; when called, if the decisions do not.
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the posterior of the model is not Gaussian, the measure needs points
             and the environment has none, or the model is one of risks already.
-        ValueError: If `beta` is negative or not finite, or there is no sample.
 
     Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
         >>> from botorch_risk.acquisition import select_value
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> risk = ConditionalValueAtRisk(0.2)
-        >>> acqf = JointRiskUpperConfidenceBound(model, w, risk, beta=4.0)
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> acqf = JointRiskUpperConfidenceBound(model, environment, risk, beta=4.0)
         >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
-        >>> select_value(model, w, risk, x).shape  # what to query, where w can be chosen
+        >>> select_value(model, environment, risk, x).shape  # what to query, if w can be chosen
         torch.Size([1, 2])
     """
 
@@ -84,10 +68,10 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         super().__init__(model, environment, risk_measure, beta, posterior_transform, X_pending)
         self.num_samples = num_samples
 
+    # Named again: a subclass that overrides `score` alone gets the gradient by autograd.
     value_and_gradient = RiskUpperConfidenceBound.value_and_gradient  # of the score below
 
     def score(self, X: Tensor) -> Tensor:
-        r"""The upper bound, `batch_shape x m`."""
         return self._bound(X, 1)
 
     def upper(self, X: Tensor) -> Tensor:
@@ -106,6 +90,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         def of_chunk(X: Tensor) -> Tensor:
             return outcomes.joint_bound(X, side * self._width(X), measure, self.num_samples)
 
+        # A decision needs n_w^2 covariances and n_w x num_samples values: chunks count the larger.
         return outcomes.in_chunks(X, of_chunk, self._entries_of_moments)
 
     def _score_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:

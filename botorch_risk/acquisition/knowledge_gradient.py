@@ -29,19 +29,13 @@ class LogRiskKnowledgeGradient(RiskLookahead):
     [Frazier2009kgcb]_. `log_gain` scores any reading (x, w).
 
     Example:
-        >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model, unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> compared = torch.linspace(0, 1, 11, dtype=torch.double)[:, None]
         >>> acqf = LogRiskKnowledgeGradient(
-        ...     model, w, ConditionalValueAtRisk(0.2), compared, w_is_chosen=True
+        ...     model, environment, ConditionalValueAtRisk(0.2), compared, w_is_chosen=True
         ... )
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
         >>> acqf.best_value(x).shape  # what to query
         torch.Size([1, 2])
@@ -52,11 +46,11 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         return self._at(checked_points(readings, self.model, "readings"))
 
     def _score(self, slopes: Tensor) -> Tensor:
-        r"""The log gain of the largest of all lines."""
         risk = self._conditioned.risk
         return log_expected_gain(risk.reshape(len(slopes), *[1] * (slopes.dim() - 2), -1), slopes)
 
     def _average_score(self, scores: Tensor, weights: Tensor) -> Tensor:
+        # The logarithm of the average gain; a weight of 0 adds exp(-inf) = 0.
         return (scores + weights.to(scores).log()).logsumexp(dim=-1)
 
     def _index_of_best(self, slopes: Tensor, supported: Tensor) -> Tensor:
@@ -67,12 +61,14 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         compared: ComparedRisks = self._conditioned
         best = compared.risk.argmax(dim=-1)[:, None, None, None].expand(*slopes.shape[:-1], 1)
         spread = (slopes - slopes.gather(-1, best)).abs()
+        # No spread, hence no gain: a w outside the support cannot be read.
         spread = spread.masked_fill(~supported.unsqueeze(-1), 0.0)
         # A line gains the more, the more its slope differs: only the largest of each is needed.
         widest, w = spread.max(dim=-2)  # B x m x P
         behind = compared.risk.amax(dim=-1, keepdim=True).sub(compared.risk).unsqueeze(-2)
         widest = widest.clamp_min(torch.finfo(widest.dtype).tiny)
         gains = log_standard_improvement(-behind / widest) + widest.log()
+        # The best line gains nothing over itself.
         line = gains.masked_fill(behind == 0, -torch.inf).argmax(dim=-1, keepdim=True)
         return w.gather(-1, line).squeeze(-1)
 
@@ -90,7 +86,7 @@ class LogRiskKnowledgeGradient(RiskLookahead):
 def decisions_to_compare(
     bound: RiskUpperConfidenceBound, X: Tensor, num_compared: int = 28
 ) -> Tensor:
-    r"""The decisions that are likely to be recommended, of many.
+    r"""The decisions that are likely to be recommended, out of many.
 
     Half have the largest upper bound of the risk, half the largest risk of the mean. Each half has
     a decision once while another is left, however often it was given: if all compared decisions are
@@ -100,13 +96,10 @@ def decisions_to_compare(
         bound: The bound of the risk.
         X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones; or
             `m x d_x` for all of the batch.
-        num_compared: The number of them, even and at least 2.
+        num_compared: Their number, even and at least 2.
 
     Returns:
         `batch_shape x num_compared x d_x`, possibly with duplicates; fewer if there are few.
-
-    Raises:
-        ValueError: If the number is not even.
     """
     check_even(num_compared=num_compared)
     X = as_points(X, bound.model)
@@ -114,9 +107,11 @@ def decisions_to_compare(
         scores = bound.upper(X), bound.mean(X)
     X = X.expand(*scores[0].shape, X.shape[-1])
     half = min(num_compared // 2, X.shape[-2])
+    # `topk` chooses decisions that come again, at minus infinity, only when no other is left.
     again, chosen = come_again(X), []
     for score in scores:
         chosen.append(score.masked_fill(again, -torch.inf).topk(half, dim=-1).indices)
+        # One of each half: if both were the same decision, nothing could be gained.
         if half == 1:
             again = again.scatter(-1, chosen[-1], True)
     index = torch.cat(chosen, dim=-1)

@@ -33,7 +33,7 @@ COHERENT = (Expectation, ConditionalValueAtRisk, WorstCase, TotalVariationBall)
 def lacing_mask(
     lower: Tensor, upper: Tensor, weights: Tensor, risk_level: float, strict: bool = False
 ) -> Tensor:
-    r"""The lacing values: where the bounds of the outcome enclose the bounds of its value-at-risk.
+    r"""The lacing values, whose bounds of the outcome enclose the bounds of its value-at-risk.
 
         l(w) <= VaR(l(W)) <= VaR(u(W)) <= u(w),  w in the support
 
@@ -54,10 +54,8 @@ def lacing_mask(
         `... x n_w` booleans, at least one of each row true.
 
     Raises:
-        BotorchTensorDimensionError: If the weights do not broadcast to the bounds.
-        InputDataError: If a bound is not finite, the weights are not probabilities, or no value in
-            a row laces.
-        ValueError: If the level is outside (0, 1), or a lower bound exceeds its upper bound.
+        InputDataError: If no value in a row laces, because the level is within rounding of a
+            partial sum of the weights.
 
     Example:
         >>> lower = torch.tensor([0.0, 1.0, 2.0])  # Example 1 of the paper, level 0.4
@@ -69,6 +67,7 @@ def lacing_mask(
     lower, upper = as_floating(lower, "lower"), as_floating(upper, "upper")
     weights = as_tensor("weights", weights)
     low, high = _checked_risks(measure, lower, upper, weights)
+    # A value of weight 0 may enclose both risks, but it does not occur.
     support = weights.to(lower) > 0
     mask = (lower <= low.unsqueeze(-1)) & (upper >= high.unsqueeze(-1)) & support  # Cor. 1.1
     empty = ~mask.any(dim=-1)
@@ -94,8 +93,8 @@ def covering_mask(
         u(w) - l(w) >= risk(u) - risk(l),  w in the support of Q
 
     where `Q` is the worst distribution at the lower bounds, `risk(l) = E_Q[l]`. Lacing values bound
-    the regret of a decision by `u(w) - l(w)` (Lemma 3 of [Nguyen2021vucb]_), so the observation
-    made there pays for it. The idea carries over as follows:
+    the regret of a decision by `u(w) - l(w)` (Lemma 3 of [Nguyen2021vucb]_), so an observation
+    there reduces the bound. The idea carries over as follows:
 
     - A coherent measure is the smallest expectation over a set of distributions, so that
       `risk(u) - risk(l) <= E_Q[u - l]`, an average: the bounds at some w in the support of Q are as
@@ -108,19 +107,16 @@ def covering_mask(
 
     Args:
         risk_measure: `Expectation`, `ConditionalValueAtRisk`, `WorstCase` or
-            `TotalVariationBall`, whose Q may be in points of weight 0.
-        lower: Lower bounds of the outcome, `... x n_w`, finite.
-        upper: Upper bounds, `... x n_w`, nowhere below the lower ones.
+            `TotalVariationBall`, whose Q may include points of weight 0.
+        lower: As in `lacing_mask`, `... x n_w`, like the upper bounds and the weights.
+        upper: Upper bounds, `... x n_w`.
         weights: Probabilities, broadcastable to `... x n_w`.
 
     Returns:
         `... x n_w` booleans, at least one of each row true.
 
     Raises:
-        BotorchTensorDimensionError: If the weights do not broadcast to the bounds.
-        InputDataError: If a bound is not finite or the weights are not probabilities.
-        UnsupportedError: If the measure is not supported.
-        ValueError: If a lower bound exceeds its upper bound.
+        UnsupportedError: If the measure is another one.
 
     Example:
         >>> lower, upper = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, 3.0, 9.0])
@@ -134,21 +130,19 @@ def covering_mask(
     low, high = _checked_risks(risk_measure, lower, upper, weights)
     with torch.enable_grad():
         values = lower.detach().clone().requires_grad_()
+        # The gradient of a smallest expectation is the distribution that attains it.
         (worst,) = torch.autograd.grad(risk_measure(values, weights).sum(), values)  # Q
     width = upper - lower
     widest = width.masked_fill(worst <= 0, -torch.inf).amax(dim=-1)
     magnitude = torch.maximum(lower.abs(), upper.abs()).amax(dim=-1)
     slack = 64 * torch.finfo(lower.dtype).eps * magnitude  # as wide but for rounding
+    # At least the widest one covers, so that rounding cannot empty the set.
     needed = torch.minimum(high - low - slack, widest)
     return (worst > 0) & (width >= needed.unsqueeze(-1))
 
 
 def check_has_lacing_value(risk_measure: RiskMeasure) -> None:
-    r"""Raises UnsupportedError unless `select_lacing_value` supports a measure.
-
-    Example:
-        >>> check_has_lacing_value(ValueAtRisk(0.1))
-    """
+    r"""Raise UnsupportedError unless `select_lacing_value` supports a measure."""
     if not isinstance(risk_measure, (ValueAtRisk, *COHERENT)):
         raise _no_lacing_value(risk_measure)
 
@@ -195,14 +189,9 @@ def select_lacing_value(
         InputDataError: If nothing laces, which rounding alone could bring about.
         UnsupportedError: If the measure is neither value-at-risk nor one of `covering_mask`, or the
             rule needs a density and the distribution has none, for example if it is clipped.
-        ValueError: If the rule is unknown or the seeds do not fit.
 
     Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> from botorch_risk.examples import environment, model
         >>> acqf = RiskUpperConfidenceBound(model, environment, ValueAtRisk(0.1), beta=4.0)
         >>> decision = torch.tensor([[0.3]], dtype=torch.double)
         >>> select_lacing_value(acqf, decision, "uniform", seeds=0).shape
@@ -217,6 +206,7 @@ def select_lacing_value(
         if isinstance(measure, ValueAtRisk):
             mask = lacing_mask(lower, upper, weights, measure.risk_level, measure.strict)
         else:
+            # For the worst case, Q is one point: the minimiser of the lower bound.
             mask = covering_mask(measure, lower, upper, weights)  # Corollary 2.2
         if rule == "probability":
             # Within the mask Eq. (8) is 0, and the density decides.
@@ -236,7 +226,7 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
     function over all decisions, `select_lacing_value` chose w for it, both by this bound, and the
     outcome of the query is not known yet. Then `VaR(f(x*)) <= VaR(u(x*)) <= VaR(u(x)) <= u(x, w)`,
     and `VaR(f(x)) >= VaR(l(x)) >= l(x, w)`. For the coherent measures of `covering_mask` the width
-    is as large as that of the risk.
+    is at least as large as the width of the risk's bounds.
 
     The smallest one of all rounds bounds the regret of the best decision so far. For any other
     decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with `best`
@@ -250,19 +240,11 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
     Returns:
         `batch_shape x m` bounds, in units of the outcome.
 
-    Raises:
-        BotorchTensorDimensionError: If the queries do not have the columns of the model.
-
     Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.engine import optimize_acqf_replicates
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> from botorch_risk.examples import environment, model, unit
         >>> acqf = RiskUpperConfidenceBound(model, environment, ValueAtRisk(0.1), beta=4.0)
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> X, upper = optimize_acqf_replicates(acqf, bounds, seeds=0)
+        >>> X, upper = optimize_acqf_replicates(acqf, unit, seeds=0)
         >>> queries = select_lacing_value(acqf, X.squeeze(0), seeds=0)
         >>> bool(certified_regret(acqf, queries) >= upper - acqf.lower(X.squeeze(0)))
         True
@@ -277,7 +259,6 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
 def _checked_risks(
     measure: RiskMeasure, lower: Tensor, upper: Tensor, weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""The risks of the lower and of the upper bounds."""
     bounds = torch.stack(torch.broadcast_tensors(lower, upper))
     finite = bounds.isfinite()
 
@@ -293,12 +274,14 @@ def _checked_risks(
 def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> Tensor:
     r"""Index of a largest score within the mask, `batch_shape x m`, at random among ties.
 
-    Scores are logarithms: where all are of 0, such as weights off the support, they are alike.
+    Scores are logarithms. If all in the mask are minus infinity, such as weights outside the
+    support, they are alike.
     """
     *batch, m, n_w = score.shape
     listed = as_seeds(seeds, torch.Size(batch).numel())
     draws = Draws(listed, "lacing value").uniforms(m, n_w)
     lottery = sent(draws, score.device).reshape(score.shape)
     offered = score.masked_fill(~mask, -torch.inf)
+    # Minus infinity means excluded: what is in the mask must not look excluded too.
     alike = mask & (offered == -torch.inf).all(dim=-1, keepdim=True)
     return argmax_at_random(offered.masked_fill(alike, 0.0), lottery)

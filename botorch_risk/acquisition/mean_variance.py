@@ -66,10 +66,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
                 minimised, and the noise is still penalised.
             X_pending: `batch_shape x n' x d` points under evaluation. Both processes are
                 conditioned there on their own means.
-
-        Raises:
-            UnsupportedError: If the model is not a `MeanVarianceGP`.
-            ValueError: If a beta or `risk_aversion` is negative or not finite.
         """
         model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
         super().__init__(model=model)
@@ -103,17 +99,10 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return bounds.beliefs[0].mean(X) - per_point(self.risk_aversion, X) * noise
 
     def observed(self, X: Tensor) -> Tensor:
-        r"""Sample mean of f minus `risk_aversion` times the sample variance.
+        r"""Sample mean of f minus `risk_aversion` times the sample variance, `batch_shape x m`.
 
-        Args:
-            X: `batch_shape x m x d` points that the model was built from.
-
-        Returns:
-            `batch_shape x m` values; minus infinity for single repeats, which show no variance,
-            unless the weight of the variance is 0.
-
-        Raises:
-            InputDataError: If the model was not built from a point.
+        The points, `batch_shape x m x d`, must be among those that the model was built from. Minus
+        infinity for single repeats, which show no variance, unless the weight of the variance is 0.
         """
         model: Any = self.model
         X = as_points(X, self.model)
@@ -154,7 +143,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return torch.addcmul(f, per_point(self.risk_aversion, X), noise, value=-1)
 
     def _value_and_gradient(self, X: Tensor, optimistic: bool) -> tuple[Tensor, Tensor]:
-        r"""The bound and its gradients in closed form where both processes have one."""
         model, bounds = self._conditioned
         X, found = as_points(X, self.model).detach(), None
         if self.noise_beta is not None and self._spacing is None:
@@ -162,13 +150,13 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         if found is None:
             return differentiated(self.evaluate, X)
         (f, of_f), (on_link_scale, of_link) = found
+        # `rise`, the derivative of the inverse link, completes the chain rule.
         noise, rise = model.noise.on_outcome_scale_with_slope(on_link_scale)
         aversion = per_point(self.risk_aversion, X)
         value = torch.addcmul(f, aversion, noise, value=-1)
         return value, torch.addcmul(of_f, (aversion * rise).unsqueeze(-1), of_link, value=-1)
 
     def _on_host(self, num_points: int, optimistic: bool) -> ValueAndGradient | None:
-        r"""`_value_and_gradient` in NumPy for a few points."""
         if self.noise_beta is None or self._spacing is not None:
             return None
         model, bounds = self._conditioned
@@ -196,19 +184,14 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
     Source: [Makarova2021rahbo]_, Sec. 3.3 with Eqs. (7), (15); with the noise known, Eq. (9).
     With `risk_aversion=0` it is BoTorch's `UpperConfidenceBound` on the heteroscedastic
     model; with `noise_beta=None`, which trusts the predicted noise, it is the second stage of
-    RAHBO-US. Single-outcome, q = 1: use
-    `sequential=True`, or `qRiskAverseUpperConfidenceBound` for a joint batch.
+    RAHBO-US. Single-outcome, q = 1: use `sequential=True`, or `qRiskAverseUpperConfidenceBound` for
+    a joint batch.
 
     Example:
-        >>> import torch
         >>> from botorch.optim import optimize_acqf
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_Y)
-        >>> acqf = RiskAverseUpperConfidenceBound(model, beta=4.0, risk_aversion=1.0)
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=2, raw_samples=16)
+        >>> from botorch_risk.examples import noisy_model, unit
+        >>> acqf = RiskAverseUpperConfidenceBound(noisy_model, beta=4.0, risk_aversion=1.0)
+        >>> candidate, value = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
         >>> candidate.shape
         torch.Size([1, 1])
     """
@@ -234,12 +217,9 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
     evaluated points (`botorch_risk.recommend`), is the point that is good with confidence.
 
     Example:
-        >>> import torch
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> X = torch.rand(10, 1, dtype=torch.double)
-        >>> model = MeanVarianceGP(X, (6 * X).sin() + X * torch.randn(10, 4, dtype=torch.double))
-        >>> bound = RiskAverseLowerConfidenceBound(model, beta=4.0, risk_aversion=1.0)
-        >>> recommended = X[bound.evaluate(X).argmax()]
+        >>> from botorch_risk.examples import noisy_model, settings
+        >>> bound = RiskAverseLowerConfidenceBound(noisy_model, beta=4.0, risk_aversion=1.0)
+        >>> recommended = settings[bound.evaluate(settings).argmax()]
         >>> recommended.shape
         torch.Size([1])
     """
@@ -313,20 +293,16 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
     `sequential=True` maximises the same sum greedily, and q = 1 gives the analytic bound of
     Algorithm 1 of [Makarova2021rahbo]_.
 
-    Every point of a batch is evaluated, so every point pays for its risk. (A maximum over the
+    Every point of a batch is evaluated, so the risk of every point counts. (A maximum over the
     batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but the
-    best.) Where no bound of the noise is negative, always with the log link, the score never rises
+    best.) If no bound of the noise is negative, always with the log link, the score never rises
     with the aversion. A sum over points has a local optimum for each combination of their optima:
     give `optimize_acqf` about 1,000 `raw_samples` for q = 4, or start it from the sequential batch
     by `batch_initial_conditions`.
 
     Example:
-        >>> import torch
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_Y)
-        >>> acqf = qRiskAverseUpperConfidenceBound(model, beta=4.0, risk_aversion=1.0)
+        >>> from botorch_risk.examples import noisy_model
+        >>> acqf = qRiskAverseUpperConfidenceBound(noisy_model, beta=4.0, risk_aversion=1.0)
         >>> acqf(torch.rand(5, 3, 1, dtype=torch.double)).shape  # five batches of q = 3
         torch.Size([5])
     """
@@ -347,19 +323,16 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         r"""Builds the acquisition function.
 
         Args:
-            model: A fitted mean-variance model; or a list of models from which
-                `posterior_transform`, with one weight that is not 0, selects one.
-            beta: Squared width of the bound of f (the paper's beta_t, squared).
-            noise_beta: Squared width of the bound of the noise (the paper's beta^var_t, squared);
-                `None` for the predicted noise.
-            risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
+            model: As in `RiskAverseUpperConfidenceBound`, like the weights, which are numbers here.
+            beta: Squared width of the bound of f.
+            noise_beta: Squared width of the bound of the noise; `None` for the predicted noise.
+            risk_aversion: Weight of the variance, >= 0.
             posterior_transform: A `ScalarizedPosteriorTransform` of f alone (BoTorch's sign of
                 minimisation).
             X_pending: `n' x d` points under evaluation.
 
         Raises:
             UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is another.
-            ValueError: If a beta or `risk_aversion` is negative or not finite.
         """
         model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
         if type(posterior_transform) not in (type(None), ScalarizedPosteriorTransform):
@@ -377,17 +350,11 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
 
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        r"""Values of joint batches.
-
-        Args:
-            X: `batch_shape x q x d` candidates.
-
-        Returns:
-            `batch_shape` values.
-        """
+        r"""Values of joint batches `batch_shape x q x d`, `batch_shape`."""
         check_points("X", X, self.model)
         q = X.shape[-2]
         if self.X_pending is not None:
+            # In front: a point sees what comes before it in the sequence.
             X = torch.cat([match_batch_shape(self.X_pending, X), X], dim=-2)
         bound = self._optimistic_means(X) - self.risk_aversion.to(X) * self._optimistic_noise(X)
         return bound[..., -q:].mean(dim=-1)
@@ -399,6 +366,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         posterior = model.mean_model.posterior(X, posterior_transform=transform)
         noise = model.noise_of_means(X).squeeze(-1)
         if transform is not None:
+            # The variance of a scaled outcome; an offset does not change it.
             noise = transform.weights.to(noise).square() * noise
         variance = variances_in_sequence(posterior.distribution.covariance_matrix, noise)
         return posterior.mean.squeeze(-1) + (self.beta.to(X) * variance).sqrt()
@@ -425,14 +393,10 @@ class MeanVarianceObjective(MCAcquisitionObjective):
     `qLogNoisyExpectedImprovement` with it proposes points that improve the mean-variance value.
 
     Example:
-        >>> import torch
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_Y)
-        >>> objective = MeanVarianceObjective(model, risk_aversion=2.0)
-        >>> acqf = qLogNoisyExpectedImprovement(model, train_X, objective=objective)
+        >>> from botorch_risk.examples import noisy_model, settings
+        >>> objective = MeanVarianceObjective(noisy_model, risk_aversion=2.0)
+        >>> acqf = qLogNoisyExpectedImprovement(noisy_model, settings, objective=objective)
         >>> acqf(torch.rand(5, 2, 1, dtype=torch.double)).shape
         torch.Size([5])
     """
@@ -460,8 +424,6 @@ class MeanVarianceObjective(MCAcquisitionObjective):
 
         Raises:
             UnsupportedError: If the model is not a `MeanVarianceGP`.
-            ValueError: If `risk_aversion` or `noise_beta` is negative or not finite, or
-                `outcome_index` no integer.
         """
         require_mean_variance_gp(model)
         check_integers(outcome_index=outcome_index)
@@ -482,7 +444,6 @@ class MeanVarianceObjective(MCAcquisitionObjective):
 
         Raises:
             UnsupportedError: If the acquisition function does not pass its points.
-            BotorchTensorDimensionError: If the samples lack the outcome.
         """
         if X is None:
             raise UnsupportedError(
@@ -511,11 +472,8 @@ class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
     `sequential=True`.
 
     Example:
-        >>> import torch
-        >>> from botorch_risk.models import MeanVarianceGP
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> acqf = NoisePosteriorStandardDeviation(MeanVarianceGP(train_X, train_Y))
+        >>> from botorch_risk.examples import noisy_model
+        >>> acqf = NoisePosteriorStandardDeviation(noisy_model)
         >>> acqf(torch.rand(5, 1, 1, dtype=torch.double)).shape
         torch.Size([5])
     """
@@ -538,7 +496,6 @@ class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> MeanVarianceGP:
-        r"""The model whose noise process knows its own mean at pending points."""
         model: Any = self.model
         return model if X_pending is None else model.condition_on_pending(X_pending)
 

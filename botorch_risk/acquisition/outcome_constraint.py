@@ -29,7 +29,7 @@ class OutcomeConstraint(ABC):
     @property
     @abstractmethod
     def limit(self) -> float:
-        r"""The value that the risk has to reach, where larger is better."""
+        r"""The value that the risk has to reach; larger is better."""
 
     @abstractmethod
     def bound(self, model: Model, beta: float | Tensor) -> Any:

@@ -35,10 +35,7 @@ _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
 class OutcomesOverW:
     r"""Maps decisions to the moments of the outcome over the environment, and its weights.
 
-    Attributes:
-        belief: Of a model with one output.
-        environment: The distribution of w, or of a perturbation of the decision.
-        pairs: The moments at all (x, w_j), if every decision meets the same w_j.
+    `pairs` are the moments at all (x, w_j), if every decision meets the same w_j.
     """
 
     belief: Belief
@@ -70,12 +67,8 @@ class OutcomesOverW:
     def bound(self, X: Tensor, width: Tensor, measure: RiskMeasure) -> Tensor:
         r"""The risk of the bounds `mean + width * deviation` of decisions, `batch_shape x m`.
 
-        Differentiable in the decisions.
-
-        Args:
-            X: `batch_shape x m x d_x`.
-            width: Broadcastable to `batch_shape x m`; below 0 for lower bounds.
-            measure: Bound to the environment.
+        Differentiable in the decisions `batch_shape x m x d_x`. The width, below 0 for lower
+        bounds, broadcasts to `batch_shape x m`. The measure is bound to the environment.
         """
         if self._serves(X):
             return _with_gradient(X, partial(self.bound_and_gradient, width=width, measure=measure))
@@ -88,7 +81,7 @@ class OutcomesOverW:
     def bound_and_gradient(
         self, X: Tensor, width: Tensor, measure: RiskMeasure, is_needed: bool = True
     ) -> tuple[Tensor, Any]:
-        r"""The same and its gradient in each decision, without a graph, if `is_direct`."""
+        r"""`bound` and its gradient in each decision, without a graph, if `is_direct`."""
         reduce = self._reduction(X, measure, is_needed)
         found: tuple[Tensor, Any] = self.pairs.reduced(X, reduce, width=width)
         return found
@@ -104,6 +97,7 @@ class OutcomesOverW:
         known = self.environment
         if not isinstance(known, InputPerturbation) or type(measure) is not Expectation:
             return None
+        # Clipping at bounds is not a shift, and several shifts need a sum over them.
         if known.bounds is not None or known.perturbations.shape[-2] > 1:
             return None
         evaluate = self.belief.bounds().on_host(num_points, [width])
@@ -118,7 +112,7 @@ class OutcomesOverW:
         return value_and_gradient
 
     def _reduction(self, like: Tensor, measure: RiskMeasure, is_needed: bool = True) -> Any:
-        r"""Maps values of each decision to their risk and its slope, if it is needed."""
+        r"""Maps values of each decision to their risk and its slope, if the slope is needed."""
         weights = self._weights(like)
         if not is_needed:
             return lambda values: (measure(values, weights), None)
@@ -140,7 +134,7 @@ class OutcomesOverW:
         r"""The mean of the risk plus `width` times its deviation, `batch_shape x m`.
 
         Over the joint posterior of the outcomes at all values of W, differentiable in the
-        decisions; for the arguments see `bound`.
+        decisions. For the arguments see `bound`.
         """
         if measure.needs_samples and self._serves(X):
             closed = partial(
@@ -152,6 +146,7 @@ class OutcomesOverW:
         batch_shape = torch.broadcast_shapes(inputs.shape[:-3], joint.model.batch_shape)
         mean, covariance = joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
         mean, variance = moments_of_risk(measure, mean, covariance, weights, num_samples)
+        # The slope of a root at 0 is infinite, and a risk that is known has variance 0.
         tiny = torch.finfo(variance.dtype).tiny
         return mean + width * variance.clamp_min(tiny).sqrt()
 
@@ -163,7 +158,7 @@ class OutcomesOverW:
         num_samples: int,
         is_needed: bool = True,
     ) -> tuple[Tensor, Any]:
-        r"""The same and its gradient in each decision, without a graph, if `is_direct`."""
+        r"""`joint_bound` and its gradient in each decision, without a graph, if `is_direct`."""
         weights = self._weights(X).unsqueeze(-2)
 
         def reduce(samples: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -186,10 +181,9 @@ class OutcomesOverW:
     ) -> Tensor:
         r"""Evaluate decisions `... x m x d_x` in chunks to bound memory, `... x m`.
 
-        Args:
-            X: The decisions, where `...` broadcasts with the batch shapes of model and environment.
-            of_chunk: Maps `batch_shape x m x d_x` decisions to `batch_shape x m` values.
-            entries_of: The number of entries per decision with `n_w` values of W.
+        `...` broadcasts with the batch shapes of model and environment. `of_chunk` maps
+        `batch_shape x m x d_x` decisions to `batch_shape x m` values; `entries_of(n_w)` is the
+        number of entries per decision.
         """
         X = as_points(X, self.belief.model)
         t_batch, size = self._chunks(X, entries_of)
@@ -218,11 +212,7 @@ class OutcomesOverW:
         return t_batch, entries // (entries_of(n_w) * t_batch.shape[t_batch.dims :].numel())
 
     def sizes(self, X: Tensor) -> tuple[torch.Size, int]:
-        r"""The batch shape of the environment, and the number of values of W.
-
-        Raises:
-            BotorchTensorDimensionError: Unless `X` are decisions that make inputs of the model.
-        """
+        r"""The batch shape of the environment, and the number of values of W."""
         if X.dim() < 2 or X.shape[-1] == 0:
             raise BotorchTensorDimensionError(
                 "Expected decisions `batch_shape x m x d_x` with at least one column. "

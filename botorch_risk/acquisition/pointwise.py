@@ -26,9 +26,9 @@ ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     r"""An acquisition function that scores points independently of each other.
 
-    A subclass defines `score`, and `_condition` if it takes pending points. `forward`, which
+    A subclass defines `score`, and `_condition` if it accepts pending points. `forward`, which
     BoTorch's optimisers call, is `evaluate` for q = 1. A batch of q points is built with
-    `optimize_acqf(..., sequential=True)`, where each point sees its predecessors through
+    `optimize_acqf(..., sequential=True)`, in which each point sees its predecessors through
     `X_pending`.
 
     The model is conditioned on pending points, and a point closer to one than `min_distance` times
@@ -38,13 +38,13 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch.optim import optimize_acqf
+        >>> from botorch_risk.examples import unit
         >>> class LargestMean(PointwiseAcquisitionFunction):
         ...     def score(self, X):  # batch_shape x m x d -> batch_shape x m
         ...         return self.model.posterior(X.unsqueeze(-2)).mean[..., 0, 0]
         >>> X = torch.linspace(0, 1, 7, dtype=torch.double).unsqueeze(-1)
         >>> acqf = LargestMean(SingleTaskGP(X, -((X - 0.3) ** 2)))
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> x, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=2, raw_samples=16)
+        >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
         >>> round(x.item(), 1)
         0.3
     """
@@ -90,15 +90,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         """
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The scores of points, less a penalty next to pending ones.
-
-        Args:
-            X: `batch_shape x m x d` points, where `batch_shape` broadcasts with the batch shape
-                of the model.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""The scores of points, minus a penalty next to pending ones; shapes as in `score`."""
         score = self.score(X)
         return score if self._spacing is None else score - self._penalty(X)
 
@@ -124,7 +116,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         return differentiated(self.evaluate, X)
 
     def on_host(self, num_points: int) -> ValueAndGradient | None:
-        r"""`value_and_gradient` of few points in NumPy, where this takes less time.
+        r"""`value_and_gradient` of few points in NumPy, if this is faster.
 
         All that does not depend on the points is computed once, so the model must not change.
 
@@ -137,11 +129,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         return None
 
     def check_points(self, X: Tensor) -> None:
-        r"""Raises BotorchTensorDimensionError unless points have the columns of `evaluate`.
-
-        Args:
-            X: `batch_shape x m x d`.
-        """
+        r"""Raise BotorchTensorDimensionError unless `X: batch_shape x m x d` fit `evaluate`."""
         check_points("X", X, self.model)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -149,9 +137,6 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
 
         Args:
             X_pending: `batch_shape x n' x d` points, or `None`; integers count as floats.
-
-        Raises:
-            InputDataError: If a point is not finite.
         """
         pending = checked_pending(X_pending, self.model)
         super().set_X_pending(pending)
@@ -192,20 +177,13 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     def _condition(self, X_pending: Tensor | None) -> Any:
         r"""The object that `evaluate` reads as `self._conditioned`: here, the unchanged model.
 
-        Args:
-            X_pending: At least one point, `batch_shape x n' x d`, or `None`.
+        `X_pending` is at least one point, `batch_shape x n' x d`, or `None`.
         """
         return self.model
 
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        r"""Values of single candidates.
-
-        Args:
-            X: `batch_shape x 1 x d` candidates.
-
-        Returns:
-            `batch_shape` values.
+        r"""Values of single candidates `batch_shape x 1 x d`, `batch_shape`.
 
         Raises:
             UnsupportedError: If q is not 1.
@@ -271,11 +249,7 @@ def register_weights(module: Module, model: Model, **weights: float | Tensor | N
 
 
 def register_buffers(module: Module, model: Model, **numbers: Tensor | None) -> None:
-    r"""Keep numbers, one for all or one per replicate, on the device of a model.
-
-    Raises:
-        BotorchTensorDimensionError: If one has neither no dimension nor the model's batch shape.
-    """
+    r"""Keep numbers, one for all or one per replicate, on the device of a model."""
     device = device_of(model)
     for name, value in numbers.items():
         if value is not None and value.dim() and value.shape != model.batch_shape:
@@ -303,13 +277,9 @@ def map_replicates(
 ) -> Tensor:
     r"""Apply a function of one list of points per replicate to points of any batch shape.
 
-    Args:
-        function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.
-        X: `... x m x d` points, where `...` broadcasts with the batch shape at its end.
-        batch_shape: The model's batch shape, `[]` (then `B` is 1) or `[R]`.
-
-    Returns:
-        `... x m` values.
+    The function maps `B x m x d` points to `B x m` values, for the `B` replicates of the model's
+    `batch_shape`, `[]` (then `B` is 1) or `[R]`. From points `... x m x d`, where `...` broadcasts
+    with the batch shape at its end, it makes `... x m` values.
     """
     t_batch = TBatch.of(X, batch_shape)
     folded = t_batch.fold(X)  # batch_shape x m' x d

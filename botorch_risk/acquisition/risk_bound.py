@@ -1,9 +1,7 @@
 r"""The bound of any risk in one round, from a schedule of risks and of widths.
 
-`risk_bound` combines a risk (or its schedule), an environment (known or learnt) and a width to the
-`RiskUpperConfidenceBound` of round `t`; a user's loop and the papers' strategies use the same
-parts. Where the distribution of W is learnt, `t` is the number of this evaluation, `n + 1` after n
-contexts, initial ones included.
+A user's loop and the papers' strategies use the same parts. If the distribution of W is learnt, the
+round `t` is the number of this evaluation, `n + 1` after n contexts, initial ones included.
 """
 
 from collections.abc import Callable
@@ -50,22 +48,14 @@ def risk_bound(
         options: Further arguments of the bound.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
-            model.
-        TypeError: If `risk_measure` is neither a measure nor a schedule.
         UnsupportedError: If the model is one of risks already.
-        ValueError: If `beta` is negative or not finite.
 
     Example:
         >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> risk = {"risk_measure": ConditionalValueAtRisk(0.1), "beta": 4.0}
-        >>> risk_bound(model, weather, t=1, **risk)(torch.rand(3, 1, 1).double()).shape
+        >>> risk_bound(model, environment, t=1, **risk)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
     check_flags(joint=joint)
@@ -88,14 +78,9 @@ def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfid
     Args:
         model: A fitted exact GP of x with one output, for one experiment or for replicates.
 
-    Raises:
-        BotorchTensorDimensionError: If pending points do not have the columns of the model.
-
     Example:
         >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> from botorch_risk.examples import model
         >>> gp_ucb(model, t=1, beta=4.0)(torch.rand(3, 1, 2).double()).shape
         torch.Size([3])
     """
@@ -143,5 +128,5 @@ def is_schedule(risk_measure: Any) -> bool:
 
 
 def check_risk(risk_measure: Any) -> None:
-    r"""Raises TypeError unless it is a measure, or a schedule that gives one in the first round."""
+    r"""Raise TypeError unless it is a measure, or a schedule that gives one in the first round."""
     check_risk_measure(risk_measure(1, 1) if is_schedule(risk_measure) else risk_measure)

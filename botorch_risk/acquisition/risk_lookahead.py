@@ -32,13 +32,13 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         s_p(x, w) = q_p' k_n((x_p, W), (x, w)) / sqrt( k_n((x, w), (x, w)) + noise )
 
     By Stein's identity a reading at (x, w) of one standard deviation moves the expected risk `a_p`
-    of the decision `x_p` by the slope `s_p`, where `q_p` is the gradient of `a_p` in the mean.
-    Exactly so for a risk that is linear in the outcomes. A subclass scores the slopes.
+    of the decision `x_p` by the slope `s_p`, where `q_p` is the gradient of `a_p` in the mean. This
+    is exact for a risk that is linear in the outcomes. A subclass scores the slopes.
 
     If w can be chosen, a decision is scored at the w of `best_value`; otherwise its score is
     averaged over W. Building the object evaluates the measure `num_samples P` times, which is slow
     for a ball in maximum mean discrepancy, as each evaluation solves a program. Single-outcome, q =
-    1: use `sequential=True`, where pending readings count as outcomes at the model's own mean.
+    1: use `sequential=True`, which counts pending readings as outcomes at the model's own mean.
 
     Args:
         model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an
@@ -52,12 +52,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
             `RiskUpperConfidenceBound`, or `n' x d` with their w.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
-            model, or there are fewer than two compared decisions, or in another batch shape.
-        InputDataError: If a compared or pending decision is not finite.
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the model is not an exact GP with a Gaussian likelihood and one output.
-        ValueError: If the number of samples is not even.
     """
 
     X_compared: Tensor
@@ -105,6 +100,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def _follow_the_state(self) -> None:
+        # A loaded state may have other points of W than the measure was bound to.
         self.risk_measure = self.risk_measure.bind(self.environment)
         super()._follow_the_state()
 
@@ -126,7 +122,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         return inputs_of_readings(self.environment, X)
 
     def check_points(self, X: Tensor) -> None:
-        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        r"""Raise BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
         X, d_x = as_points(X, self.model), self.X_compared.shape[-1]
         if X.dim() < 2 or X.shape[-1] != d_x:
             raise BotorchTensorDimensionError(
@@ -146,6 +142,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         if found is not None:
             return found
         if torch.is_grad_enabled() and X.requires_grad:
+            # The gradient of a maximum is the gradient at the best w: no graph of the others.
             return self._at(self.best_value(X))
         return self._over_w(self._best, X)
 
@@ -160,6 +157,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         """
         X = as_points(X, self.model)
         self.check_points(X)
+        # The search for w yields an index, which has no gradient.
         with torch.no_grad():
             best = self._over_w(self._best_index, X.detach())
         return inputs_at(self.environment.expand(X)[0], best)
@@ -173,6 +171,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         return self._score(slopes.gather(-2, index).squeeze(-2))
 
     def _best_index(self, slopes: Tensor, weights: Tensor) -> Tensor:
+        # A w of weight 0 marks where a ball may put mass, but is not in the support.
         return self._index_of_best(slopes, (weights > 0).expand(slopes.shape[:-1]))
 
     def _at(self, readings: Tensor) -> Tensor:

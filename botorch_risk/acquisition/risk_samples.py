@@ -29,7 +29,7 @@ def risk_samples(
     num_samples: int = 256,
     posterior_transform: PosteriorTransform | None = None,
 ) -> Tensor:
-    r"""The risk of each decision under samples of the outcomes, taken jointly over W.
+    r"""The risk of each decision under samples of the outcomes, drawn jointly over W.
 
     Their quantiles are an interval of the risk, and the share of samples above a level is the
     probability that the risk is above it, even for a step function such as `ShareAbove`. Each
@@ -49,22 +49,13 @@ def risk_samples(
         `batch_shape x m x num_samples`, in the unit of the risk.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
-            model.
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the posterior is not Gaussian, or the model is one of risks already.
-        ValueError: If `num_samples` is below 1.
 
     Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> x = torch.linspace(0, 1, 3, dtype=torch.double)[:, None]
-        >>> risks = risk_samples(model, w, ConditionalValueAtRisk(0.2), x)
+        >>> risks = risk_samples(model, environment, ConditionalValueAtRisk(0.2), x)
         >>> risks.quantile(torch.tensor([0.05, 0.95]).double(), dim=-1).shape  # intervals
         torch.Size([2, 3])
     """
@@ -75,6 +66,7 @@ def risk_samples(
         each = risk_samples(
             model.members, environment, risk_measure, X, num_samples, posterior_transform
         )
+        # The samples of all members in one dimension, behind the decisions.
         return each.movedim(-3, -2).flatten(-2)
     environment, measure = parts_of(environment, risk_measure)
     measure = measure.bind(environment)
@@ -82,6 +74,7 @@ def risk_samples(
     check_rows("X", X, "d_x")
     joint = Belief(model, posterior_transform).joint()
     n_w = environment.expand(X[..., :1, :])[0].shape[-2]
+    # A decision needs n_w^2 covariances and n_w x num_samples values.
     rows = _CHUNK_ENTRIES.rows(X.device, n_w * max(n_w, num_samples) * X[..., 0, 0].numel())
     numbers = sobol_normal_numbers(num_samples, n_w, X.dtype, X.device)
     parts = []

@@ -30,12 +30,9 @@ from botorch_risk.risk.measures import Optimism
 
 
 class PointwiseBounds(NamedTuple):
-    r"""Confidence bounds of the outcome at each value of the environment.
+    r"""Confidence bounds of the outcome at each value of the environment, `batch_shape x m x n_w`.
 
-    Attributes:
-        lower: `batch_shape x m x n_w`.
-        upper: `batch_shape x m x n_w`.
-        weights: Probabilities, broadcastable to `batch_shape x m x n_w`.
+    The weights are probabilities, broadcastable to the bounds.
     """
 
     lower: Tensor
@@ -68,12 +65,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     Example:
         >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> acqf = RiskUpperConfidenceBound(
         ...     model, environment, ConditionalValueAtRisk(0.2), beta=4.0
         ... )
@@ -115,12 +108,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 such as the minimax approximation of a worst case.
 
         Raises:
-            BotorchTensorDimensionError: If pending decisions and the environment do not combine to
-                inputs of the model; when called, if the decisions do not.
-            TypeError: If a part is not an environment or a risk measure.
             UnsupportedError: If the measure needs points and the environment has none, or the model
                 is one of risks already.
-            ValueError: If `beta` is negative or not finite, or `optimism` unknown.
         """
         if optimism not in get_args(Optimism):
             raise ValueError(f"Expected `optimism` in {get_args(Optimism)}. Got {optimism!r}.")
@@ -136,6 +125,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def _follow_the_state(self) -> None:
+        # A loaded state may have other points of W than the measure was bound to.
         self.risk_measure = self.risk_measure.bind(self.environment)
         super()._follow_the_state()
 
@@ -173,12 +163,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
             mean(x, w_j) -/+ sqrt(beta) sigma(x, w_j)
 
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact, evaluated all at once, so
-                only a few.
-
-        Returns:
-            Lower and upper bounds, `batch_shape x m x n_w`, and the weights.
+        The decisions, `batch_shape x m x d_x`, do not interact and are evaluated all at once, so
+        give only a few.
         """
         X = as_points(X, self.model)
         mean, variance, weights = self._conditioned(X)
@@ -215,14 +201,12 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return found
 
     def _score_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""In closed form where there is one."""
         if self._is_risk_of_upper and self._conditioned.is_direct(X):
             return self._conditioned.bound_and_gradient(X, self._width(X), self.risk_measure)
         return differentiated(self.score, X)
 
     @property
     def _is_risk_of_upper(self) -> bool:
-        r"""Whether the score is the risk of the upper bounds."""
         return self.risk_measure.monotone or self.optimism == "of_values"
 
     def _width(self, X: Tensor) -> Tensor:
@@ -250,6 +234,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             known = None if measure.needs_samples else measure.expected(*outcomes(X))
             if known is not None:
                 return known
+            # Of width 0, the bound of the risk is its mean.
             return outcomes.joint_bound(X, X.new_zeros(()), measure, self.num_samples)
 
         return outcomes.in_chunks(X, of_chunk, self._entries_of_moments)
@@ -258,5 +243,5 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return n_w * max(n_w, self.num_samples)
 
     def check_points(self, X: Tensor) -> None:
-        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        r"""Raise BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
         self._conditioned.sizes(as_points(X, self.model))

@@ -82,22 +82,12 @@ def select_value(
         perturbed decision for an `InputPerturbation`. w has a positive weight.
 
     Raises:
-        BotorchTensorDimensionError: If decisions and environment do not combine to inputs of the
-            model.
-        InputDataError: If a decision is not finite.
-        TypeError: If a part is not a model, an environment, a risk measure or a constraint.
         UnsupportedError: If the posterior of the model is not Gaussian, the model is one of risks
             already, or the transform does not select one outcome.
-        ValueError: If there is no measure, or the number of samples is not positive and even.
 
     Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, model
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> decision = torch.tensor([[0.3]], dtype=torch.double)
         >>> select_value(model, environment, ConditionalValueAtRisk(0.2), decision).shape
         torch.Size([1, 2])
@@ -129,6 +119,7 @@ def select_value(
             each.outcome, each.distribution, each.risk_measure, sign, limit=each.limit
         )
         total = total + 4 * held * (1 - held) * reduction
+    # A w of weight 0 marks where a ball may put mass, but is not in the support.
     supported = (weights > 0).expand(inputs.shape[:-1])
     best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
     return inputs_at(inputs, best)
@@ -138,12 +129,7 @@ def select_value(
 class _Reading:
     r"""The readings that are possible with a decision.
 
-    Attributes:
-        model: The model of all outcomes.
-        environment: The distribution of W.
-        X: Decisions, `batch_shape x m x d_x`.
-        inputs: The possible queries with each decision, `batch_shape x m x n_w x d`.
-        num_samples: The number of samples of the outcomes over W.
+    `inputs` are the possible queries with each decision, `batch_shape x m x n_w x d`.
     """
 
     model: Any
@@ -163,9 +149,8 @@ class _Reading:
     ) -> tuple[Tensor, Tensor]:
         r"""The part of the variance of a scaled and shifted risk that each reading explains.
 
-        Returns:
-            `batch_shape x m x n_w`, in squared spreads of the outcome, and the probability that the
-            risk reaches the limit, `batch_shape x m x 1`.
+        It is `batch_shape x m x n_w`, in squared spreads of the outcome. Also returns the
+        probability that the risk reaches the limit, `batch_shape x m x 1`.
         """
         model, points, first = single_outcome(self.model, outcome), self.inputs, 0
         inputs, weights = environment.expand(self.X)
@@ -185,9 +170,11 @@ class _Reading:
             lambda: unit**2 * own,
             self.num_samples,
         )
+        # An outcome that is known without noise explains nothing more: 0 / tiny instead of 0 / 0.
         smallest = torch.finfo(mean.dtype).tiny
         read = (variances + noise)[..., first:].clamp_min(smallest)
         reduction = _along(risk.gradient, with_readings).square() / read
+        # q' C q, the variance of the risk as far as it is linear in the outcomes.
         variance = (_along(risk.gradient, own) * risk.gradient).sum(dim=-1, keepdim=True)
         variance = unit**2 * variance
         surplus = (risk.value - limit).unsqueeze(-1)

@@ -51,7 +51,7 @@ class Spacing:
         r"""The spacing of an acquisition function; None if its model has no training inputs.
 
         Args:
-            model: Of the points, or of the points with values of W in further columns.
+            model: A model of the points, or of the points with values of W in further columns.
             score: The acquisition function.
             apart: Points `batch_shape x p x d`, one tensor or more, each with its minimum distance
                 in diagonals of the unit cube.
@@ -80,7 +80,7 @@ class Spacing:
         return _HEIGHT * spread.where(spread > 0, torch.ones_like(spread))
 
     def penalty(self, X: Tensor, height: Tensor) -> Tensor:
-        r"""What is subtracted from scores, `batch_shape x m`, of points `batch_shape x m x d`."""
+        r"""What scores `batch_shape x m` of points `batch_shape x m x d` lose."""
         away = self.scaled(X).unsqueeze(-2) - self.pending.unsqueeze(-3)
         nearest = (away.square().sum(dim=-1) / self.radius.square()).amin(dim=-1)
         share = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
@@ -88,12 +88,12 @@ class Spacing:
 
 
 class KeptApart(AcquisitionFunction):
-    r"""An acquisition function of one point, less a penalty next to points under evaluation.
+    r"""An acquisition function of one point, minus a penalty next to points under evaluation.
 
     For BoTorch's acquisition functions, which condition on pending points and know no distance.
 
     Args:
-        acqf: An acquisition function for q = 1 that takes pending points and knows those it has.
+        acqf: An acquisition function for q = 1 that accepts pending points and knows those it has.
         X: The points to keep apart from, `p x d`, or None. Pending points set later come on top.
         scaled: Maps points `... x d` to the unit cube.
         references: Points whose values give the height of the penalty, `n x d`.
@@ -124,7 +124,6 @@ class KeptApart(AcquisitionFunction):
         self._find_spacing(apart)
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""Values of points `batch_shape x 1 x d`."""
         values: Tensor = self.acqf(X)
         if self._spacing is None:
             return values
@@ -157,7 +156,7 @@ class UnitCube:
 
     Args:
         known: The training inputs of the model, `batch_shape x n x d'`.
-        model: The model, in whose input transform nothing is learnt from other points.
+        model: The model, whose input transform learns nothing from other points.
         transform: Its input transform.
         lower: The lower ends of the transformed training inputs, `batch_shape x 1 x d''`.
         width: Their range.

@@ -12,7 +12,7 @@ Beta = float | Tensor | Callable[[int], float]
 
 
 def check_beta(beta: Beta) -> None:
-    r"""Raises a `ValueError` if a constant squared width is negative or not finite."""
+    r"""Raise ValueError if a constant squared width is negative or not finite."""
     if not callable(beta):
         as_nonnegative_each("beta", beta)
 
@@ -38,9 +38,6 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
         t: The round, from 1.
         delta: Probability, in (0, 1), that any bound ever fails.
         num_points: The number of pairs (x, w) at which the bounds have to hold.
-
-    Raises:
-        ValueError: If a number is out of its range.
 
     Example:
         >>> round(bayesian_beta(1), 4), round(bayesian_beta(10), 4)

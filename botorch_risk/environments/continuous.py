@@ -44,8 +44,7 @@ class ContinuousEnvironment(IndependentEnvironment):
             device of the points.
         n_w: The number of points in the support; a `d_w`-th power for the two grids.
         seeds: An integer for one distribution, or one integer per replicate for a distribution
-            of batch shape `[R]`. The two grids draw nothing and need none unless there is a
-            ball.
+            of batch shape `[R]`. The two grids need none unless there is a ball.
         rule: Of equal weight: `"sobol"`, quantiles of scrambled Sobol points; `"monte_carlo"`,
             independent draws; `"midpoints"`, quantiles of the levels `(j - 1/2) / size` on each
             axis of a grid. With weights from the density: `"quadrature"`, the nodes of Gauss and
@@ -55,11 +54,7 @@ class ContinuousEnvironment(IndependentEnvironment):
         n_ball: Further Sobol points over the box, of weight 0, where a ball may put mass.
 
     Raises:
-        BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
-        TypeError: If the marginals are not a distribution.
-        UnsupportedError: If the marginals do not fit or have no quantiles.
-        ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
-            `n_w` is not positive, fills no grid or is too small for a quadrature of this
+        ValueError: If `n_w` fills no grid, or a quadrature of `n_w` points does not resolve the
             distribution.
 
     Example:
@@ -130,7 +125,7 @@ class ContinuousEnvironment(IndependentEnvironment):
 
 
 def _uniforms(rule: Rule, n_w: int, d_w: int, seeds: int | Sequence[int] | None) -> Tensor:
-    r"""The points of the unit cube, `(R x) n_w x d_w`, whose quantiles are the points."""
+    r"""Points of the unit cube, `(R x) n_w x d_w`, of which the environment has the quantiles."""
     if rule == "midpoints":
         size = points_per_axis(n_w, d_w)
         return tensor_grid([(torch.arange(size, dtype=torch.double) + 0.5) / size] * d_w)
@@ -177,9 +172,8 @@ class BoundedMarginals(Distribution):
         validate_args: As in torch.
 
     Raises:
-        TypeError: If the marginals are not a distribution.
-        UnsupportedError: If the marginals are not of this shape or have no quantiles.
-        ValueError: If `beyond` is unknown, or the box is outside the support or has no mass.
+        UnsupportedError: If the marginals have another shape or no quantiles.
+        ValueError: If the box has no mass.
     """
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
@@ -274,9 +268,6 @@ class Mixture(Distribution):
     torch's `MixtureSameFamily` has one family and no `icdf`. Quantiles are found by
     bisection between the smallest and the largest quantile of the components, and are not
     differentiable.
-
-    Raises:
-        ValueError: If there is no component or one is not scalar.
     """
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}

@@ -37,9 +37,6 @@ class KernelDensity(Distribution):
         bounds: The box, `2 x d_w`. Without, the kernels reach everywhere.
         at_bounds: The treatment of mass outside the bounds.
         validate_args: As in torch.
-
-    Raises:
-        ValueError: If a parameter is invalid or `at_bounds` unknown.
     """
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {

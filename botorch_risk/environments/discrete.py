@@ -35,14 +35,7 @@ class DiscreteEnvironment(IndependentEnvironment):
         categories: The columns of W, from 0, that are categories, coded by whole numbers. The
             models of strategies have no order among them.
 
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not match or are empty, or there is no such
-            column.
-        InputDataError: If a value is not finite, or a category's no whole number.
-        ValueError: If a probability is negative, or they do not sum to 1.
-
     Example:
-        >>> import torch
         >>> w = torch.tensor([[0.0], [0.5], [1.0]])
         >>> environment = DiscreteEnvironment(w, torch.tensor([0.5, 0.3, 0.2]))
         >>> inputs, weights = environment.expand(torch.rand(4, 2))
@@ -109,10 +102,6 @@ class EmpiricalGrid(IndependentEnvironment):
     Args:
         observed: Values of W, `batch_shape x t x d_w`.
         grid: `n_w x d_w`, such as a `regular_grid`.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not match or are empty.
-        InputDataError: If a value is not finite.
     """
 
     def __init__(self, observed: Tensor, grid: Tensor) -> None:
@@ -138,10 +127,6 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
     Args:
         bounds: The box, `2 x d_w`.
         num_points: The minimum number: each axis has `ceil(num_points ** (1 / d_w))` points.
-
-    Raises:
-        BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
-        ValueError: If the bounds are not in order, or `num_points` is not positive.
     """
     bounds = as_floating(bounds, "bounds")
     check_bounds(bounds)
@@ -158,7 +143,7 @@ class StandardDeviationBox(IndependentEnvironment):
         [mean(i) - num_deviations * sd(i), mean(i) + num_deviations * sd(i)] in each dimension i
 
     The uncertainty set of StableOpt in the experiments of [Huang2024kde]_, Sec. B.1; for the worst
-    case, in which the equal weights do not matter. The standard deviation is that of the population
+    case, in which the equal weights do not matter. The standard deviation is the population's
     (`ddof = 0`). Scrambled Sobol points.
 
     Args:
@@ -167,12 +152,6 @@ class StandardDeviationBox(IndependentEnvironment):
         seeds: One for each replicate, `batch_shape.numel()` in all.
         num_deviations: The half-width of the box in standard deviations.
         bounds: `2 x d_w`; the box is cut at them.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not match or are empty.
-        InputDataError: If a value is not finite.
-        ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
-            of its range.
     """
 
     box: Tensor

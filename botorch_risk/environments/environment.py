@@ -22,9 +22,8 @@ class Environment(Module, ABC):
     is not in the support, but a ball around the distribution may put mass there. Every draw is made
     when an environment is built; nothing in `expand` is random.
 
-    An acquisition function needs `expand` alone. Strategies take an `IndependentEnvironment` or an
-    `InputPerturbation`; they also use the possible observations (`contains`), their range (`range`)
-    and their number of columns (`num_inputs`).
+    An acquisition function needs `expand` alone. Strategies accept an `IndependentEnvironment` or
+    an `InputPerturbation`; they also use `contains`, `range` and `num_inputs`.
 
     Attributes:
         independent: Whether `points` and `weights` are the same for every decision.
@@ -60,10 +59,7 @@ class Environment(Module, ABC):
         """
 
     def num_inputs(self, d_x: int) -> int:
-        r"""The number of columns of the model's inputs; the last `d_w` are W.
-
-        Without columns of W, if the environment perturbs the decision, it is `d_x`.
-        """
+        r"""The number of columns of the model's inputs: `d_x`, and `d_w` if W has columns."""
         inputs, _ = self.expand(torch.zeros(1, d_x, dtype=torch.double))
         return inputs.shape[-1]
 
@@ -110,8 +106,8 @@ class Environment(Module, ABC):
 class IndependentEnvironment(Environment):
     r"""A distribution of W that does not depend on the decision.
 
-    By default W is one of the points. A subclass of which that is not true maps uniform numbers to
-    W, which is all that sampling needs.
+    By default W is one of the points. Any other subclass maps uniform numbers to W, which is all
+    that sampling needs.
 
     Args:
         points: Values of W, `batch_shape x n_w x d_w`.
@@ -137,9 +133,6 @@ class IndependentEnvironment(Environment):
 
         Decisions may have dimensions in front of the batch shape; the weights are
         `batch_shape x 1 x n_w`.
-
-        Raises:
-            BotorchTensorDimensionError: If the batch shapes do not broadcast.
         """
         X = as_floating(X)
         n_w, d_w = self.points.shape[-2:]
@@ -167,9 +160,6 @@ class IndependentEnvironment(Environment):
 
         Returns:
             `batch_shape x n x d_w`, or `R x n x d_w` if `R` generators draw from one distribution.
-
-        Raises:
-            BotorchTensorDimensionError: If the generators do not fit the batch shape.
         """
         shape = (*self.batch_shape, num_samples, self._num_uniforms)
         if not isinstance(generator, Generator):
@@ -183,14 +173,13 @@ class IndependentEnvironment(Environment):
         return self._from_uniforms(uniforms).to(self.points)
 
     def log_density(self, W: Tensor) -> Tensor | None:
-        r"""Log density of `batch_shape x n x d_w` values.
+        r"""Log density of `batch_shape x n x d_w` values, -inf outside the support.
 
-        -inf outside the support, in the dtype of `W`. None if there is no density: W is one of the
-        `points`, or somewhere in a box (`StandardDeviationBox`).
+        None if there is no density: W is one of the `points`, or somewhere in a box
+        (`StandardDeviationBox`).
 
         Raises:
-            BotorchTensorDimensionError: If the values have another number of columns.
-            UnsupportedError: If W is continuous and has no density, as a clipped one.
+            UnsupportedError: If W is continuous and has no density, for example if it is clipped.
         """
         return None
 
@@ -199,11 +188,7 @@ class IndependentEnvironment(Environment):
         return weights.log() if density is None else density.to(weights).unsqueeze(-2)
 
     def as_values(self, W: Tensor) -> Tensor:
-        r"""Values `... x n x d_w` of W, for each replicate: what `supports` and densities read.
-
-        Raises:
-            BotorchTensorDimensionError: If their shape does not fit `batch_shape x n x d_w`.
-        """
+        r"""Values `... x n x d_w` of W, expanded to the batch shape of the environment."""
         W = as_floating(W, "W")
         if W.dim() > 1 and W.shape[-1] == self.points.shape[-1]:
             with suppress(RuntimeError):
@@ -254,9 +239,7 @@ class IndependentEnvironment(Environment):
 def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
     r"""The inputs of one value of W for each decision, `batch_shape x m x d`.
 
-    Args:
-        inputs: As in `Environment.expand`, `... x m x n_w x d`; replicates may share them.
-        index: Which value, `batch_shape x m`.
+    Replicates may share the inputs of `Environment.expand`; the index is `batch_shape x m`.
     """
     inputs = inputs.expand(*index.shape, *inputs.shape[-2:])
     rows = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])
@@ -274,11 +257,8 @@ def inputs_of_readings(environment: Environment, X: Tensor) -> Tensor:
     Eight values of the support stand for w, at equal steps of probability. Their average may be
     outside the support, and an average of codes means nothing. A distribution with
     categories, which have no order to step through, is read at each value of its support; if other
-    columns are numbers, at eight values of each combination of categories at most.
-
-    Args:
-        environment: The distribution of W.
-        X: Decisions, `batch_shape x m x d_x`.
+    columns are numbers, at eight values of each combination of categories at most. The decisions
+    are `batch_shape x m x d_x`.
     """
     inputs, weights = environment.expand(X)  # batch_shape x m x n_w x d
     shares, n_w = weights.expand(inputs.shape[:-1]), inputs.shape[-2]
@@ -325,15 +305,10 @@ def _groups_of_categories(environment: Environment, index: Tensor) -> list[Tenso
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
-    r"""The points whose share of the unit interval holds the uniform numbers.
+    r"""The points whose share of the unit interval holds the uniform numbers, `... x n x d_w`.
 
-    Args:
-        points: `batch_shape x n_w x d_w`.
-        weights: Probabilities, `batch_shape x n_w`.
-        uniforms: `... x n x 1`, with the batch shape in front or without any.
-
-    Returns:
-        `... x n x d_w`. A point of weight 0 is never chosen.
+    The points are `batch_shape x n_w x d_w`, the numbers `... x n x 1`, with the batch shape in
+    front or without any. A point of weight 0 is never chosen.
     """
     cumulative = weights.double().cumsum(dim=-1)
     cumulative = cumulative / cumulative[..., -1:]  # rounding must not lead past the end

@@ -37,8 +37,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     The distribution of W in SBO-KDE and DRBO-KDE, Sec. 3 and B.1 of [Huang2024kde]_; the paper uses
     `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol points match. A
-    bandwidth below the floor (one value, or identical ones) is raised to it, and `at_floor` says
-    where.
+    bandwidth below the floor (one value, or identical ones) is raised to it, as `at_floor` says.
 
     Choose `bandwidth="leave_one_out"` for distributions of several modes within bounds, once there
     are about 100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy
@@ -64,12 +63,9 @@ class KernelDensityEnvironment(IndependentEnvironment):
             bounds, of the observed values.
 
     Raises:
-        BotorchTensorDimensionError: If the shapes do not match or are empty.
-        InputDataError: If a value is not finite, or outside the bounds and not clipped; or
-            without bounds, if all values are the same in a dimension.
-        ValueError: If an option is unknown, a number out of its range, seeds do not fit,
-            bounds are missing for a ball or a quadrature, or a quadrature does
-            not resolve the density.
+        InputDataError: If a value is outside the bounds and not clipped; or without bounds, if all
+            values are the same in a dimension.
+        ValueError: If a quadrature does not resolve the density.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
@@ -278,9 +274,6 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
     Returns:
         `batch_shape x d_w`; 0, or a rounding error of it, if the values are identical or no
         more than `ddof`.
-
-    Raises:
-        ValueError: If `ddof` is neither 0 nor 1.
     """
     observed = as_floating(observed, "observed")
     t, d_w = observed.shape[-2:]
@@ -314,7 +307,7 @@ def leave_one_out_bandwidth(
 
     Each dimension has its own bandwidth, at a local maximum near Silverman's or a third of it,
     whichever is better. Needs memory for `batch_shape x t x t x d_w` numbers. A clipped estimate
-    has no density, so its bandwidth is that without bounds.
+    has no density, so its bandwidth is found without bounds.
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`. With fewer than three, Silverman's rule.
@@ -324,9 +317,6 @@ def leave_one_out_bandwidth(
 
     Returns:
         `batch_shape x d_w`.
-
-    Raises:
-        ValueError: If `at_bounds` is unknown.
     """
     observed = as_floating(observed, "observed")
     floor, bounds = as_tensor("floor", floor), as_tensor("bounds", bounds)
@@ -402,7 +392,7 @@ def rounding_step(observed: Tensor) -> Tensor:
 def spread_within_cells(observed: Tensor, step: Tensor, bounds: Tensor | None) -> Tensor:
     r"""Move values evenly within the cell that rounding put together, inside the bounds.
 
-    Always the same for the same values.
+    The same values always move to the same places.
     """
     if not (step > 0).any():
         return observed

@@ -64,9 +64,6 @@ class LabelFrequencies:
         density: Learns the other columns, called as `density(observed, bounds=, seeds=)`: a
             `KernelDensityEnvironment`. Default: of 64 points.
 
-    Raises:
-        ValueError: If a number is out of its range.
-
     Example:
         >>> lots = LabelFrequencies()
         >>> bounds = torch.tensor([[0.0], [2.0]])  # the lots 0, 1 and 2
@@ -93,12 +90,7 @@ class LabelFrequencies:
             )
 
     def codes(self, bounds: Tensor) -> dict[int, list[float]]:
-        r"""The codes of each column of labels, within the bounds of the contexts `2 x d_w`.
-
-        Raises:
-            BotorchTensorDimensionError: If `categories` are no columns of the contexts.
-            ValueError: If the bounds of labels are not whole numbers.
-        """
+        r"""The codes of each column of labels, within the bounds of the contexts `2 x d_w`."""
         bounds = as_floating(bounds, "bounds")
         check_bounds(bounds)
         d_w = bounds.shape[-1]
@@ -132,9 +124,7 @@ class LabelFrequencies:
             bounds: Their bounds, `2 x d_w`.
 
         Raises:
-            BotorchTensorDimensionError: If the shapes do not match.
             InputDataError: If a label has an unknown code.
-            ValueError: If the prior has another number of labels.
         """
         prior, counted = self._counted(observed, bounds)
         return Dirichlet(prior + counted.sum(dim=-2))
@@ -143,15 +133,12 @@ class LabelFrequencies:
         r"""The interval with equal tails of each frequency, whose posterior is a beta distribution.
 
         Args:
-            observed: Contexts, `batch_shape x t x d_w`.
-            bounds: Their bounds, `2 x d_w`.
+            observed: As in `posterior`, `batch_shape x t x d_w`, like the bounds.
+            bounds: The bounds of the contexts, `2 x d_w`.
             coverage: Probability, in (0, 1).
 
         Returns:
             The lower and the upper ends, `batch_shape x K x 2`.
-
-        Raises:
-            ValueError: If the coverage is outside (0, 1).
         """
         check_probability(coverage=coverage)
         own = self.posterior(observed, bounds=bounds).concentration
@@ -167,13 +154,13 @@ class LabelFrequencies:
         r"""The distribution of contexts: all labels, with the posterior mean of their frequencies.
 
         Args:
-            observed: Contexts, `batch_shape x t x d_w`.
-            bounds: Their bounds, `2 x d_w`.
+            observed: As in `posterior`, `batch_shape x t x d_w`, like the bounds.
+            bounds: The bounds of the contexts, `2 x d_w`.
             seeds: One for each replicate, for the density of columns that are not labels.
 
         Raises:
             InputDataError: If a label has an unknown code.
-            UnsupportedError: If `density` makes something else.
+            UnsupportedError: If `density` makes something else than a `KernelDensityEnvironment`.
         """
         observed, bounds = as_floating(observed, "observed"), as_floating(bounds, "bounds")
         prior, counted = self._counted(observed, bounds)
@@ -223,11 +210,7 @@ class LabelFrequencies:
 
 
 def check_labels(contexts: Tensor, codes: Mapping[int, Sequence[float]]) -> None:
-    r"""Raise an error unless contexts `... x d_w` have known codes, or NaN, in columns of labels.
-
-    Raises:
-        InputDataError: If a code is unknown.
-    """
+    r"""Raise InputDataError unless labels in contexts `... x d_w` have known codes, or are NaN."""
     for column, known in codes.items():
         labels = contexts[..., column]
         unknown = ~torch.isin(labels, labels.new_tensor(known)) & ~labels.isnan()

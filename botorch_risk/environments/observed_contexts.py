@@ -32,8 +32,8 @@ _DENSITY: Learner = partial(KernelDensityEnvironment, n_w=256)
 class ObservedContexts:
     r"""A distribution of W that is not known, but learnt from the contexts observed so far.
 
-    It stands where a strategy or a constraint takes an environment, and is learnt again in each
-    round. In a loop of your own, `learnt(observed, seeds)` is the environment of a round.
+    A strategy or a constraint accepts it as an environment, and learns it again in each round. In a
+    loop of your own, `learnt(observed, seeds)` is the environment of a round.
 
     Args:
         context_bounds: Their lower and upper bounds, `2 x d_w`.
@@ -44,16 +44,12 @@ class ObservedContexts:
             then counts them at the bounds (`at_bounds="clip"`); another learner has to accept them.
 
     Raises:
-        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`, or without the columns of
-            labels.
-        ValueError: If a lower bound is not below its upper bound, or one is not finite; if the
-            bounds of labels are not whole numbers; or if contexts may leave the bounds and a
-            density does not clip them.
+        ValueError: If contexts may leave the bounds and a density does not clip them.
 
     Example:
+        >>> from botorch_risk.examples import unit
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> from botorch_risk.strategies import risk_search
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> humidity = ObservedContexts(unit)
         >>> tail = ConditionalValueAtRisk(0.2)
         >>> strategy = risk_search(unit, 0, environment=humidity, risk_measure=tail, num_initial=4)
@@ -84,17 +80,12 @@ class ObservedContexts:
 
     @property
     def codes(self) -> dict[int, list[float]]:
-        r"""The codes of each column of W that is labels."""
+        r"""The codes of each column of labels."""
         learn = self.learn
         return learn.codes(self.context_bounds) if isinstance(learn, LabelFrequencies) else {}
 
     def check(self, contexts: Tensor) -> None:
-        r"""Raise an error unless contexts `... x d_w`, or NaN, can be learnt from.
-
-        Raises:
-            InputDataError: If a label is unknown, or a context is outside bounds that it may not
-                leave.
-        """
+        r"""Raise InputDataError unless contexts `... x d_w`, or NaN, can be learnt from."""
         check_labels(contexts, self.codes)
         lower, upper = bounds = self.context_bounds.to(contexts)
         outside = (lower > contexts) | (upper < contexts)

@@ -18,19 +18,13 @@ class InputPerturbation(Environment):
     The distribution of the model's inputs moves with `x`, so it has no `points` of its own, and a
     measure that needs them (an MMD ball) cannot be bound to it.
 
-    As in [Nguyen2021vucb]_, Sec. 3.4, where the perturbation may depend on x.
+    As in [Nguyen2021vucb]_, Sec. 3.4; there the perturbation may depend on x.
 
     Args:
         perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.
         probabilities: `batch_shape x n_w`. Default: equal.
         bounds: `2 x d_x`. Perturbed decisions are clipped to them; without, they may leave
             the domain of the model.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not match or are empty.
-        InputDataError: If a value is not finite.
-        ValueError: If a probability is negative, they do not sum to 1, or the bounds are
-            not in order.
 
     Example:
         >>> delta = torch.tensor([[-0.1], [0.1]])
@@ -62,18 +56,13 @@ class InputPerturbation(Environment):
 
     @property
     def points(self) -> NoReturn:
-        r"""Refuse: the perturbed decisions have no fixed points."""
         raise UnsupportedError(
             "Expected a distribution that does not depend on the decision. Got perturbations of "
             "it, which have no fixed `points`; use a risk measure that does not need them."
         )
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Add each perturbation to each decision; the weights are `batch_shape x 1 x n_w`.
-
-        Raises:
-            BotorchTensorDimensionError: If the number of decision variables does not match.
-        """
+        r"""Add each perturbation to each decision; the weights are `batch_shape x 1 x n_w`."""
         X = as_floating(X, "X")
         if X.shape[-1] != self.perturbations.shape[-1]:
             raise BotorchTensorDimensionError(
@@ -100,10 +89,9 @@ class PerturbedEnvironment(Environment):
 
     Args:
         perturbation: Turns a decision into the one that is actually carried out.
-        environment: Meets the decision that was carried out.
+        environment: The distribution of W for the decision that was carried out.
 
     Example:
-        >>> import torch
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> perturbation = InputPerturbation(torch.tensor([[-0.1], [0.1]]))
         >>> weather = DiscreteEnvironment(torch.tensor([[0.0], [1.0], [2.0]]))

@@ -45,10 +45,8 @@ def bootstrap_radius(
         seed: Seed of the resamples.
 
     Raises:
-        BotorchTensorDimensionError: If `observed` is not `t x d_w`.
-        InputDataError: If a value is not finite, if points differ, or if the distance is
-            infinite, as a divergence is outside the support.
-        ValueError: If `coverage` or `num_resamples` is out of its range.
+        InputDataError: If points differ, or if the distance is infinite, as a divergence is
+            outside the support.
 
     Example:
         >>> from functools import partial
@@ -91,18 +89,14 @@ def cross_validated_radius(
     group shows is not in it.
 
     Args:
-        ball: As in `bootstrap_radius`, like `observed`, `contexts` and `coverage`.
+        ball: As in `bootstrap_radius`, like `contexts` and `coverage`.
         observed: Values of W, `t x d_w`.
-        contexts: Learns the distribution.
-        coverage: Probability, in (0, 1).
         groups: The group of each value, `t` whole numbers, two different ones or more.
         num_splits: The number of random halves.
         seed: Seed of the random halves.
 
     Raises:
-        BotorchTensorDimensionError: If `observed` is not `t x d_w`, or `groups` not `t`.
         InputDataError: As in `bootstrap_radius`, or if there are fewer than two values or groups.
-        ValueError: If `coverage` or `num_splits` is out of its range.
 
     Example:
         >>> from functools import partial

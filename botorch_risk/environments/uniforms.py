@@ -30,15 +30,8 @@ def seeded_uniforms(
 ) -> Tensor:
     r"""Uniform points in the open unit cube, each replicate's a function of its own seed.
 
-    Args:
-        n: The number of points. Sobol points serve best if it is a power of 2.
-        dim: The number of coordinates.
-        seeds: An integer, or one integer per replicate.
-        stream: Names the purpose of the points.
-        quasi: Whether they are scrambled Sobol points; otherwise they are independent.
-
-    Returns:
-        `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
+    Scrambled Sobol points, best a power of 2, or independent ones. `n x dim`, or `R x n x dim` for
+    a sequence of seeds; float64 on the CPU. `stream` names the purpose of the points.
     """
     check_counts(n=n)
     listed = as_seeds(seeds)
@@ -55,11 +48,7 @@ def tensor_grid(axes: Sequence[Tensor]) -> Tensor:
 
 
 def points_per_axis(n: int, dim: int) -> int:
-    r"""The size of the axes of a grid of `n` points.
-
-    Raises:
-        ValueError: If `n` is not the `dim`-th power of a positive integer.
-    """
+    r"""The size of the axes of a grid of `n` points, which must be a `dim`-th power."""
     check_counts(n=n)
     size = round(n ** (1 / dim))
     if size**dim != n:
@@ -79,7 +68,7 @@ def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
 def legendre_axes(bounds: Tensor, n: int) -> tuple[Tensor, Tensor]:
     r"""Nodes and weights of Gauss and Legendre in each dimension of a box, `n x d_w` each.
 
-    In float64. The weights of an axis sum to its length.
+    They are in float64. The weights of an axis sum to its length.
     """
     check_counts(n=n)
     nodes, weights = (torch.tensor(array).to(bounds.device).unsqueeze(-1) for array in _legendre(n))
@@ -88,11 +77,7 @@ def legendre_axes(bounds: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def normalized(masses: Tensor) -> Tensor:
-    r"""Masses divided by their sum over the last dimension, which a quadrature must get right.
-
-    Raises:
-        ValueError: If the sum is not about 1.
-    """
+    r"""Masses divided by their sum over the last dimension, which a quadrature must get right."""
     total = masses.sum(dim=-1, keepdim=True)
     if not ((total - 1).abs() < UNRESOLVED).all():
         worst = total.flatten()[(total - 1).abs().argmax()].item()

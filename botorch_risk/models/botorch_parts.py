@@ -32,7 +32,6 @@ def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeas
     Our own parts are returned unchanged.
 
     Raises:
-        TypeError: If a part is neither ours nor BoTorch's.
         ValueError: If a part of BoTorch has no exact counterpart.
     """
     environment = as_environment(environment)
@@ -42,6 +41,7 @@ def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeas
     measure = counterpart(risk_measure)
     weights: Any = environment._buffers.get("weights")
     n_w = risk_measure.n_w
+    # 1e-6: equal up to the rounding of single precision. BoTorch's measures know no weights.
     if weights is None or weights.shape[-1] != n_w or bool((weights - 1 / n_w).abs().max() > 1e-6):
         raise ValueError(
             f"Expected an environment of {n_w} values with equal weights for BoTorch's "

@@ -121,7 +121,7 @@ def _instrument(Y: Tensor) -> tuple[Tensor, Tensor]:
     is_new = ~(gaps <= rounding)
     first = torch.ones_like(is_new[..., :1])
     value = torch.cat([first, is_new], dim=-1).cumsum(dim=-1) - 1
-    # A value is shared if not all its readings are of one row.
+    # A value is shared if its readings are in several rows.
     empty = torch.zeros_like(row)
     low = empty.scatter_reduce(-1, value, row, "amin", include_self=False)
     high = empty.scatter_reduce(-1, value, row, "amax", include_self=False)
@@ -142,11 +142,9 @@ def _instrument(Y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def describe_copies(copies: Tensor, rows: Tensor) -> str:
-    r"""The rows with copies, in words: the first ten of each of the first replicates.
+    r"""The rows with copies, `batch_shape x n x k`, in words: ten for each of ten replicates.
 
-    Args:
-        copies: `batch_shape x n x k`.
-        rows: The row of the user's table that each reading is in, `n x k`.
+    `rows: n x k` holds the row of the user's table for each reading.
     """
     parts = []
     for index in copies.flatten(-2).any(dim=-1).reshape(copies.shape[:-2]).nonzero().tolist():

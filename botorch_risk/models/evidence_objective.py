@@ -31,8 +31,8 @@ _COVARIANCES = ChunkSize(cpu=2**16)
 class TwoProcesses:
     r"""The hyperparameters of a process of the mean and of one of the noise, in rows.
 
-    A row holds the parameters of the mean, those of the noise, and the level: the value of the
-    noise process from which the search for its mode starts.
+    A row holds the parameters of the mean, the parameters of the noise, and the level: the value of
+    the noise process from which the search for its mode starts.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class TwoProcesses:
 
     def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
         sides = zip(self.mean.bounds(rows), self.noise.bounds(rows), strict=True)
+        # The level is a starting point and has no bounds.
         end = np.full((len(rows), 1), np.inf)
         lower, upper = (np.concatenate(part, axis=1) for part in sides)
         return np.concatenate([lower, -end], axis=1), np.concatenate([upper, end], axis=1)
@@ -91,6 +92,8 @@ class TwoProcesses:
         far = ~self.units.is_standard
         for one, slice_ in zip(self.mean.moved, self.mean.slices, strict=True):
             if one.name == "outputscale":
+                # Targets that are not standardised have a variance far from the initial output
+                # scale of 1.
                 blocks[0][far, slice_] = 2 * np.log(self.units.scale)[far, None]
         return np.concatenate([*blocks, np.zeros((self.num_replicates, 1))], axis=1)
 
@@ -126,6 +129,7 @@ class _Objective(FitObjective):
         r"""The loss for each observed point."""
         replicates = rows % len(self.num_observed)
         value[self.processes.lost[replicates]] = np.nan
+        # One tolerance then serves tables of any size.
         scale = -1.0 / self.num_observed[replicates]
         return scale * value, scale[:, None] * gradient
 
@@ -157,6 +161,7 @@ class ConstantNoiseObjective(_Objective):
         kernel = self.processes.mean.covariance(replicate, values, self.variances[0][replicate])
         part = LogLikelihood(data.masked(kernel.covariance), data)(h)
         weights = part.weights
+        # (a a' - P) / 2 is the derivative of a Gaussian log density in its covariance.
         of_mean = 0.5 * (weights.unsqueeze(-1) * weights.unsqueeze(-2) - part.precision)
         slopes = kernel.gradient(data.masked(of_mean))
         return torch.cat([part.value[:, None], part.slope.sum(-1, keepdim=True), slopes], dim=-1)
@@ -187,6 +192,7 @@ class EvidenceObjective(_Objective):
         value, gradient = self._log_priors(theta, values, slopes, rows)
         value += joint[:, 0]
         gradient[:, :-1] += joint[:, 1:] * slopes
+        # A worse trial of a line search leaves the start of later searches where it was.
         better = value >= self._best[rows]  # False for NaN
         self._best[rows[better]] = value[better]
         index, kept = self._tensor(rows), self._tensor(better)[:, None, None]
@@ -256,6 +262,7 @@ class EvidenceObjective(_Objective):
 
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
         index = self._tensor(np.arange(len(theta)) if rows is None else rows)
+        # With h - m = C v, the posterior mean of a constant of prior variance V in C is V 1' v.
         level = (self.variances[1] * self._mode[index, 2].sum(-1)).cpu().numpy()
         theta = np.concatenate([theta[:, :-1], level[:, None]], axis=1)
         self.processes.write(theta, keep)
@@ -266,5 +273,6 @@ def log_density_of_shifts(shifts: ndarray) -> tuple[ndarray, ndarray]:
     r"""The log density of logarithms of ratios of lengthscales, `rows x d`, and its gradient."""
     shared = shifts.mean(axis=1, keepdims=True)
     own = (shifts - shared) / OWN_SHIFT
+    # Without the normalising constants, on which neither an optimum nor a draw depends.
     value = -0.5 * (shared[:, 0] - SHARED_SHIFT) ** 2 - 0.5 * (own**2).sum(axis=1)
     return value, -(shared - SHARED_SHIFT) / shifts.shape[1] - own / OWN_SHIFT

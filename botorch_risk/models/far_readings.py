@@ -21,12 +21,8 @@ _FEWEST = 5
 def ratios_to_others(readings: Tensor) -> Tensor:
     r"""How far readings are from the median, in units of the distance of two thirds of them.
 
-    Args:
-        readings: `batch_shape x n x k`, NaN where one is missing.
-
-    Returns:
-        Ratios of the same shape; 0 where one is missing, where there are fewer than five, and where
-        two thirds are equal.
+    Readings are `batch_shape x n x k`, NaN for a missing one. A ratio is 0 for a missing reading,
+    for fewer than five readings, and if two thirds are equal.
     """
     values = readings.flatten(-2)
     if values.shape[-1] < _FEWEST:
@@ -40,7 +36,7 @@ def ratios_to_others(readings: Tensor) -> Tensor:
 
 
 def far_positions(readings: Sequence[float]) -> list[int]:
-    r"""The positions of the readings in a list, NaN where missing, that are `FAR` off."""
+    r"""The positions of the readings in a list, NaN for a missing one, that are `FAR` off."""
     table = torch.tensor(readings, dtype=torch.double).unsqueeze(-1)
     positions: list[int] = (ratios_to_others(table).flatten() > FAR).nonzero().flatten().tolist()
     return positions
@@ -50,15 +46,9 @@ def check_far_readings(readings: Tensor, origin: Tensor, num_columns: int) -> No
     r"""Warn about readings that are absurdly far from all others, and refuse hopeless ones.
 
     Args:
-        readings: `batch_shape x n x k`, NaN where one is missing.
+        readings: As in `ratios_to_others`.
         origin: The position of each in a replicate of the user's table, flattened, `n x k`.
         num_columns: The number of columns of that table.
-
-    Warns:
-        InputDataWarning: If a reading is `FAR` off.
-
-    Raises:
-        InputDataError: If a reading is so far off that the others look equal.
     """
     ratios = ratios_to_others(readings)
     far = (ratios > FAR).nonzero().tolist()

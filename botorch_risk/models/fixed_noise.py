@@ -62,6 +62,7 @@ class NoiseOfRows(FixedNoiseGaussianLikelihood):
         self.second_noise_covar = None
 
     def get_fantasy_likelihood(self, **kwargs: Any) -> FixedNoiseGaussianLikelihood:
+        # GPyTorch builds a noise of its own class here, which would raise values to its own floor.
         with min_fixed_noise(double_value=_FLOOR_OF_DOUBLE):
             return super().get_fantasy_likelihood(**kwargs)
 
@@ -93,6 +94,7 @@ def fixed_noise_gp(
     `noise` holds `batch_shape x n x 1` variances in the units of the outcome, which are raised to
     `least_noise`. The outcome transform has to be linear.
     """
+    # Linear, so that a variance transforms without its mean.
     if outcome_transform is not None:
         # The constructor learns the transform from the same outcomes, but too late for the noise.
         _, noise = outcome_transform.train()(Y, noise)
@@ -122,15 +124,17 @@ def renew_fixed_noise_gp(
 def set_fixed_noise(model: Any, noise: Tensor) -> None:
     r"""Replace the fixed noise of a model, in the units of the outcome, and drop its caches."""
     model.likelihood.noise_covar.noise = raised(transform_variance(model, noise).squeeze(-1))
+    # GPyTorch's cache holds a factor of the covariance with the earlier noise.
     model.prediction_strategy = None
 
 
 def transform_variance(model: Any, variance: Tensor) -> Tensor:
-    r"""A variance `... x n x 1` of the outcome in the units that the model works in."""
+    r"""A variance `... x n x 1` of the outcome in the units of the model's targets."""
     transform = getattr(model, "outcome_transform", None)
     if transform is None:
         return variance
     was_training = transform.training
+    # In training mode it would learn its statistics from these zeros.
     transform.eval()
     _, scaled = transform(torch.zeros_like(variance), variance)
     transform.train(was_training)
@@ -138,10 +142,10 @@ def transform_variance(model: Any, variance: Tensor) -> Tensor:
 
 
 def least_noise(model: Any) -> Tensor:
-    r"""The smallest noise variance that a model uses for a row, in the units of the outcome.
+    r"""The smallest noise variance that a model uses for a row, `batch_shape x 1 x 1`.
 
-    In the model's own units it is 1e-8 in double precision and GPyTorch's `min_fixed_noise`
-    otherwise. `batch_shape x 1 x 1`.
+    It is in the units of the outcome. In the model's own units it is 1e-8 in double precision and
+    GPyTorch's `min_fixed_noise` otherwise.
     """
     one = torch.ones_like(model.likelihood.noise_covar.noise[..., :1].unsqueeze(-1))
     return raised(torch.zeros_like(one)) / transform_variance(model, one)
@@ -156,11 +160,7 @@ def raised(noise: Tensor) -> Tensor:
 def split_state(
     state_dict: Mapping[str, Any], parts: tuple[str, ...], strict: bool
 ) -> dict[str, dict[str, Any]]:
-    r"""Split a state into the states of some parts of a model.
-
-    Raises:
-        RuntimeError: If `strict` and a key belongs to no part.
-    """
+    r"""Split a state into the states of some parts of a model."""
     split: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for key, value in state_dict.items():
         name, _, rest = key.partition(".")
@@ -174,7 +174,7 @@ def split_state(
 def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> None:
     r"""Load a model's hyperparameters without changing the fixed noise of its data.
 
-    So a model can start from the state of another one with other data, as in BoTorch.
+    A model can so start from the state of another one with other data, as in BoTorch.
     """
     if _NOISE_KEY in state_dict:
         state_dict = {**state_dict, _NOISE_KEY: model.likelihood.noise_covar.noise}
@@ -221,9 +221,8 @@ def mean_kernel(train_X: Tensor, input_transform: InputTransform | None = None) 
 def noise_kernel(train_X: Tensor, input_transform: InputTransform | None = None) -> ScaleKernel:
     r"""A Matern 5/2 kernel with an output scale, for log noise variances.
 
-    An output scale without a prior collapses to constant noise. Its logarithm is normal here, with
-    mean 0 and variance 1 (the density of the output scale itself has its factor 1 / outputscale,
-    which moves the location to 1). Lengthscales start at twice the mean's.
+    An output scale without a prior collapses to constant noise. Lengthscales start at twice the
+    mean's.
     """
     batch_shape = train_X.shape[:-2]
     matern = get_covar_module_with_dim_scaled_prior(
@@ -232,6 +231,8 @@ def noise_kernel(train_X: Tensor, input_transform: InputTransform | None = None)
         use_rbf_kernel=False,
     )
     matern.lengthscale = 2 * matern.lengthscale.detach()
+    # Its logarithm is normal with mean 0 and variance 1: the density of the output scale itself has
+    # the factor 1 / outputscale, which moves the location to 1.
     prior = LogNormalPrior(1.0, 1.0)
     kernel = ScaleKernel(matern, batch_shape=batch_shape, outputscale_prior=prior)
     kernel.outputscale = torch.ones(batch_shape)
@@ -249,4 +250,5 @@ def spread_kernel(train_X: Tensor, input_transform: InputTransform | None = None
 def _num_columns(train_X: Tensor, input_transform: InputTransform | None) -> int:
     if input_transform is None:
         return train_X.shape[-1]
+    # A copy: a call in training mode may change the user's transform.
     return copy.deepcopy(input_transform).to(train_X)(train_X).shape[-1]

@@ -15,9 +15,9 @@ from botorch_risk.points import check_points
 def condition_on_mean(model: Model, X: Tensor) -> Model:
     r"""Condition a model, or a list of models, on its own mean at `batch_shape x n' x d` points.
 
-    The mean stays where it is and the variance shrinks: the hallucinated observations of
-    batch UCB. A model with fixed noise observes with the average noise of its data, as
-    BoTorch does when it fantasizes.
+    The mean stays where it is and the variance shrinks: the hallucinated observations of batch UCB.
+    A model with fixed noise observes with the average noise of its data, as BoTorch does when it
+    fantasizes.
     """
     if isinstance(model, ModelList):
         parts: Any = model.models

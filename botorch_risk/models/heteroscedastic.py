@@ -51,9 +51,8 @@ def _of_mean_process(name: str) -> Any:
 class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     r"""Learn the mean and the noise of an outcome: a heteroscedastic Gaussian process.
 
-    It consists of two models of the kind `SingleTaskGP` [Makarova2021rahbo]_: `noise_model` learns
-    the noise variance `rho^2`, and `mean_model` learns `f` from the sample means with the fixed
-    noise of Eq. (16),
+    It consists of two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance
+    `rho^2`, and `mean_model` learns `f` from the sample means with the fixed noise of Eq. (16),
 
         S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
         ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x).
@@ -61,7 +60,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and
     `posterior(X, observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it like
     any other model: both processes are fitted at once to all readings, by Laplace's approximation
-    of their evidence (`fit/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
+    of their evidence (`models/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
     (16) is evaluated. The paper learns the noise from the sample variances alone, before the mean
     (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All
     public quantities are in the units of the outcome (variances in their square).
@@ -88,14 +87,12 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     | 40, 2 | 0.5 | 0.61, 0.93 | 1.8, 2.2 | 19, 3, 3 %; **0, 0, 2 %** |
 
     Example:
-        >>> import torch
         >>> from botorch.fit import fit_gpytorch_mll
         >>> from gpytorch.mlls import ExactMarginalLogLikelihood
-        >>> train_X = torch.rand(12, 2, dtype=torch.double)
-        >>> noise = (0.1 + train_X[:, :1]) * torch.randn(12, 5, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_X.sum(-1, keepdim=True).sin() + noise)
+        >>> from botorch_risk.examples import readings, settings
+        >>> model = MeanVarianceGP(settings, readings)
         >>> mll = fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        >>> X = torch.rand(3, 2, dtype=torch.double)
+        >>> X = torch.rand(3, 1, dtype=torch.double)
         >>> model.posterior(X).mean.shape, model.noise_posterior(X).mean.shape
         (torch.Size([3, 1]), torch.Size([3, 1]))
     """
@@ -145,7 +142,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
         Args:
             train_X: `batch_shape x n x d` inputs.
-            train_Y: `batch_shape x n x k` repeats, NaN where one is missing; a list of `n`
+            train_Y: `batch_shape x n x k` repeats, NaN for a missing one; a list of `n`
                 tensors of any lengths; or `RepeatedOutcomes`. A long table of one reading per row
                 (`n x 1`), in which inputs repeat, means the same.
             train_Yvar: The noise variance of each reading, > 0, in the form of `train_Y`, if it
@@ -196,15 +193,12 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 conditions of `keep_copies`.
 
         Raises:
-            BotorchTensorDimensionError: If shapes do not match.
-            InputDataError: If an input is not finite, if dtypes differ, if a row has no repeat, or
-                if no row has two although the noise is learnt from their spread. Constant outcomes
-                are a warning, which names the replicates of a batch.
+            InputDataError: If no row has two repeats although the noise is learnt from their
+                spread. Constant outcomes are a warning, which names the replicates of a batch.
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
                 a replicate of a batch misses rows; if there are no readings to `trim`; or if the
                 constant of `mean_module` has a prior that is not normal, and readings are evidence
                 of the noise.
-            ValueError: If a limit, a beta or a choice is out of its range.
         """
         check_arguments(MeanVarianceGP.__init__, locals())
         check_nonnegative(noise_beta=noise_beta)
@@ -226,6 +220,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             "min_noise_variance": min_noise_variance,
             "max_noise_variance": max_noise_variance,
         }
+        # Before the models are built: they pool, scale and weigh what is left.
         given, dropped = without_wrong_readings(given, trim, type(self), options)
         X, outcomes = given.X, given.outcomes
         outcome_transform = scale_of_observed(outcome_transform, outcomes.counts > 0)
@@ -277,9 +272,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             outcomes: Their repeats.
 
         Returns:
-            Whether the data differ from the present ones in their rows alone, the model was built
-            without modules of one's own, known noise or `trim`, and not conditioned. Otherwise
-            it is unchanged, and another one has to be built.
+            Whether only the rows of the data differ from the present ones, and the model was built
+            without modules of one's own, known noise or `trim`, and was not conditioned. If not, it
+            is unchanged, and another one has to be built.
         """
         if self._reading is None or self._reading["trims"] or self.is_conditioned:
             return False
@@ -421,9 +416,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             `batch_shape x n x 1` variances, > 0.
 
         Raises:
-            BotorchTensorDimensionError: If the numbers have another shape.
-            ValueError: If a number is not whole or below 1, or if the upper bound of the noise is
-                not positive and no floor is set.
+            ValueError: If the upper bound of the noise is not positive and no floor is set.
         """
         X = checked_points(X, self)
         return self._noise_of_means(X, self._outcomes.counts_at(X, num_repeats))
@@ -455,11 +448,6 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             noise: `... x n' x 1` variances of the means in the units of the transformed outcome,
                 as BoTorch passes them when it fantasizes; Eq. (16) if omitted.
             kwargs: Passed on to the mean process.
-
-        Raises:
-            BotorchTensorDimensionError: If a shape does not match.
-            InputDataError: If an input or a mean is not finite.
-            ValueError: If a number of repeats is not whole or below 1.
         """
         self._require_noise()
         X, Y = checked_points(X, self), as_floating(Y, "Y")
@@ -484,6 +472,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         X = checked_points(X, self)
         counts = self._outcomes.counts_at(X, num_repeats)
         with torch.no_grad():
+            # Single readings have no spread, so the noise process would learn nothing from them.
             repeated = bool((counts > 1).any())
             process = self.noise.conditioned(X, counts, None) if repeated else self.noise
             conditioned = self.condition_on_observations(X, self.posterior(X).mean, counts)
@@ -509,6 +498,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         """
         X = checked_points(X, self)
         if observation_noise is None and X.shape[-2] == 0:
+            # Without points there is no noise to predict, and BoTorch wants a tensor.
             observation_noise = X.new_ones(*self.batch_shape, 1, 1)
         elif observation_noise is None:
             with fantasize():
@@ -600,7 +590,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
 
 
 def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
-    r"""Observe again after a state was loaded, of which observations are no part."""
+    r"""Observe again after a state was loaded: the observations are not part of it."""
     if model.noise.fits_with_mean and not model.is_conditioned:
         model.refresh_noise()
 

@@ -46,13 +46,12 @@ class JointPosterior(Posterior):
         return sample_shape + self.base_sample_shape + torch.Size([1])
 
     def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
-        r"""Random samples, `sample_shape x batch_shape x (N + Q) x 1`."""
         shape = torch.Size([1]) if sample_shape is None else sample_shape
         base = torch.randn(*shape, *self.base_sample_shape, dtype=self.dtype, device=self.device)
         return self.rsample_from_base_samples(shape, base)
 
     def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
-        r"""Samples from standard normal numbers, `sample_shape x batch_shape x (N + Q)`."""
+        r"""Samples `sample_shape x batch_shape x (N + Q) x 1` from standard normal numbers."""
         constant, rest = self.parts(sample_shape, base_samples)
         shape = (*rest.shape[:-1], constant.shape[-1])
         return torch.cat([constant.expand(shape), rest], dim=-1).unsqueeze(-1)
@@ -60,9 +59,8 @@ class JointPosterior(Posterior):
     def parts(self, sample_shape: torch.Size, base_samples: Tensor) -> tuple[Tensor, Tensor]:
         r"""Samples of the constant points, once for the batch if they can be, and of the others.
 
-        Returns:
-            `sample_shape x 1 ... 1 x N`, or with the batch shape if the numbers differ in the
-            batch; and `sample_shape x batch_shape x Q`.
+        They are `sample_shape x 1 ... 1 x N`, or with the batch shape if the numbers differ in the
+        batch; and `sample_shape x batch_shape x Q`.
         """
         batch, points = self.X.shape[:-2], self.X.shape[-2]
         base = collapsed(base_samples, len(sample_shape))
@@ -87,6 +85,7 @@ class JointPosterior(Posterior):
 def collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
     r"""Base samples without the copies that a t-batch shares."""
     for dim in range(sample_dims, base_samples.dim() - 1):
+        # BoTorch expands one set of numbers over the t-batch, which leaves a stride of 0.
         if base_samples.stride(dim) == 0:
             base_samples = base_samples.narrow(dim, 0, 1)
     return base_samples
@@ -104,7 +103,7 @@ def normal_sampler(
 ) -> NormalMCSampler:
     r"""Sobol points, as BoTorch uses for Gaussian posteriors; in too many dimensions, random ones.
 
-    The last base dimension of the posterior holds the standard normal numbers.
+    The standard normal numbers are in the last base dimension of the posterior.
     """
     kind: type[NormalMCSampler] = SobolQMCNormalSampler
     if posterior.base_sample_shape[-1] > SobolEngine.MAXDIM:

@@ -39,12 +39,13 @@ from botorch_risk.matrices import inverse_of_factored
 
 # The most that a log noise variance may move in one step: the likelihood is an exponential in it.
 MAX_STEP = 2.0
-# Where a step is shorter than this the search for a fit ends, before it: the value is off by its
-# square, and the derivatives by its length.
+# The search for a fit ends before a step shorter than this: the value is off by the square of the
+# step, and the derivatives by its length.
 LAST_STEP = 1e-5
 MAX_STEPS = 64
-# After which steps an accelerator is asked whether all rows have ended, for which it has to finish
-# what it does; on a CPU this costs nothing. From the mode of a point nearby it takes three or four.
+# The steps after which an accelerator is asked whether all rows have ended. It has to finish its
+# queue to answer; on a CPU this costs nothing. A search from the mode of a point nearby needs three
+# or four steps.
 ASKS = (3, 6, 12, 24)
 # On a CPU the search goes on without the rows that have ended, once they are this share: one row
 # in a hundred needs ten times the steps of the others.
@@ -55,12 +56,12 @@ class Readings(NamedTuple):
     r"""Statistics of the readings of each row.
 
     Args:
-        means: Their means about the prior mean, `rows x n`; 0 where there is no reading.
+        means: Their means about the prior mean, `rows x n`; 0 without a reading.
         counts: Numbers of readings, `rows x n`.
         squares: Sums of squares about the means, `rows x n`.
         level: The prior mean of the log noise variances, `rows`.
         floor: Added to the noise of each mean, `rows`, so that covariances have Cholesky factors.
-        observed: Where there is a reading, `rows x n`; None if everywhere.
+        observed: Whether there is a reading, `rows x n`; None if everywhere.
     """
 
     means: Tensor
@@ -122,11 +123,9 @@ class Likelihood(NamedTuple):
 
 
 class LogLikelihood:
-    r"""The log likelihood of log noise variances for rows of readings and covariances.
+    r"""The log likelihood of log noise variances for rows of readings.
 
-    Args:
-        covariance: Covariance of the mean, from `Readings.masked`, `rows x n x n`.
-        data: The readings.
+    The `rows x n x n` covariance of the mean comes from `Readings.masked`.
     """
 
     def __init__(self, covariance: Tensor, data: Readings) -> None:
@@ -139,6 +138,7 @@ class LogLikelihood:
             zero = torch.zeros_like(data.counts)
             self._share = self._share.where(data.observed, zero)
             self._within = self._within.where(data.observed, zero)
+            # A row of the identity, up to the floor: independent of all others.
             diagonal += torch.where(data.observed, 0.0, 1.0)
         of_counts = data.counts.clamp_min(1.0).log().sum(-1)
         self._constant = 0.5 * (data.counts.sum(-1) * math.log(2 * math.pi) + of_counts)
@@ -156,7 +156,7 @@ class LogLikelihood:
         fit = (data.means * weights + self._within * h + spread).sum(-1)
         value = -0.5 * fit - log_determinant - self._constant
         slope = 0.5 * (spread - self._within + noise * weights.square() - leverage)
-        # What is left of a matrix without a factor may be anything.
+        # `cholesky_ex` does not raise: what it returns for a matrix without a factor is arbitrary.
         value = value.masked_fill(info > 0, torch.nan)
         return Likelihood(value, slope, noise, precision, weights, leverage)
 
@@ -164,10 +164,8 @@ class LogLikelihood:
 def sites_of_spread(data: Readings, level: Tensor) -> Tensor:
     r"""The log noise variances estimated from the spread of repeats; `level` without repeats.
 
-    A sum of squares acts like an observation `log(SS / (k - 1))` of weight `(k - 1) / 2`.
-
-    Returns:
-        The observations and their weights, `rows x 2 x n`.
+    A sum of squares acts like an observation `log(SS / (k - 1))` of weight `(k - 1) / 2`. Returns
+    the observations and their weights, `rows x 2 x n`.
     """
     within = data.counts - 1
     tells = (within > 0) & (data.squares > 0)
@@ -283,6 +281,7 @@ def find_mode(
         h = level + offset
         part = likelihood_at(h)
         value = part.value - 0.5 * (trial * offset).sum(-1)
+        # 1e-10: near the mode, rounding of the value is larger than what a step gains.
         higher = value >= best - 1e-10 * best.abs()  # False for NaN
         exact = exact & higher
         curvature = part.curvature(h, data)
@@ -291,6 +290,7 @@ def find_mode(
             curvature = torch.where(exact[:, None, None], curvature, expected)
         system = curvature @ noise_covariance
         system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        # Not symmetric, and the exact curvature may be indefinite, so no Cholesky factor.
         factor, pivots, _ = torch.linalg.lu_factor_ex(system)
         miss = part.slope - trial
         newton = torch.linalg.lu_solve(factor, pivots, miss.unsqueeze(-1)).squeeze(-1)
@@ -306,9 +306,10 @@ def find_mode(
         pull, best = trial.where(higher.unsqueeze(-1), pull), value.where(higher, best)
         newton = newton * (MAX_STEP / length.clamp_min(MAX_STEP)).unsqueeze(-1)
         newton = newton.masked_fill(~upwards.unsqueeze(-1), 0.0)
+        # A step that failed is taken back to a quarter, from the same point.
         step = torch.where(higher.unsqueeze(-1), newton, 0.25 * step)
         step = step.masked_fill(found.unsqueeze(-1), 0.0)
-        # Where the exact curvature led down or far, the next step is one of the expected one.
+        # If the exact curvature led down or far, the next step uses the expected one.
         exact = found | (higher & upwards & (length < 1.0))
         if is_free and num_ended >= _SHARE_ENDED * len(found):
             ended.append((rows[found], mode.rows(found)))
@@ -359,7 +360,8 @@ def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidenc
     of_mean = (P * (own + s * R).unsqueeze(-2)) @ P - P
     of_mean = of_mean + _outer(a, a - b) - _outer(b, a)
     of_noise = _outer(v + q, v) + _outer(v, q) - M
-    # The search ends a little before the mode, from where the determinant is a straight line.
+    # The search ends a little before the mode; over that distance the determinant is a straight
+    # line.
     value = mode.value - 0.5 * log_determinant + (s * (part.slope - v)).sum(-1)
     return Evidence(value, 0.5 * of_mean, 0.5 * of_noise)
 

@@ -45,9 +45,8 @@ LEVEL_DEVIATION = 2.0
 class LearntNoise(NoiseProcess):
     r"""A Gaussian process on sample variances (Eqs. 13-15, 32-33), or on all readings.
 
-    All readings act like Gaussian observations at its mode: see `fit/laplace_evidence.py`.
-
-    If noise levels came with the readings, the process interpolates them with a learnt noise of its
+    All readings act like Gaussian observations at its mode: see `models/laplace_evidence.py`. If
+    noise levels came with the readings, the process interpolates them with a learnt noise of its
     own.
 
     Attributes:
@@ -126,6 +125,7 @@ class LearntNoise(NoiseProcess):
         The hyperparameters are those that it was built with.
         """
         is_given = self.sampling.noise_kind == "given"
+        # Their noise is a learnt parameter, for which `renew_fixed_noise_gp` has no place.
         if is_given or outcomes.known_variances or self.sampling.noise_kind == "inferred":
             return False
         every_row = self.evidence == "readings"
@@ -162,6 +162,7 @@ class LearntNoise(NoiseProcess):
         self, X: Tensor, beta: float | Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         mean, variance = self.marginals(X)
+        # Expected results do not move the mean of the process, so only its variance shrinks.
         noise = self._noise_of_repeats(X, counts)
         # Conditioning on one observation at the point itself: 1 / (1 / variance + 1 / noise).
         after = (variance * noise / (variance + noise)).where(counts > 1, variance)
@@ -176,6 +177,7 @@ class LearntNoise(NoiseProcess):
         if X.shape[-2] > 1:
             noise = self._noise_of_repeats(X, counts).expand_as(mean)
             after = variances_in_sequence(covariance, noise)
+            # One reading has no sample variance, from which later points could learn.
             variance = after.where(counts > 1, variance)
         if beta is None:
             expected = self.link.mean(mean, variance)
@@ -186,6 +188,7 @@ class LearntNoise(NoiseProcess):
         fitted = fit_model(self.model)
         if not self.sampling.is_pointwise:
             return fitted
+        # The noise of a sample variance follows the bound, which needs a fit: hence two fits.
         self.refresh_pointwise_noise()
         return fit_model(self.model)
 
@@ -225,6 +228,7 @@ class LearntNoise(NoiseProcess):
 
     def _statistics(self, mean_model: Any, outcomes: RepeatedOutcomes) -> ReadingStatistics:
         unit = self.unit_of(mean_model)
+        # Repeats that are equal as rounded only show that their variance is below the resolution.
         within = torch.maximum(outcomes.variances.nan_to_num(nan=0.0), self.resolution)
         scale = self.model.outcome_transform
         return ReadingStatistics(
@@ -248,9 +252,12 @@ class LearntNoise(NoiseProcess):
         readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
         constant = self.model.mean_module.constant.detach().double().reshape(-1)
         readings = readings._replace(level=readings.level + constant)
+        # The unknown constant of the mean adds its prior variance to every entry.
         covariance = readings.masked(_covariance(mean_model) + variance[:, None, None])
         prior = _covariance(self.model)
         start = pull_of_sites(prior, readings, sites_of_spread(readings, readings.level))
+        # A fit corrects its value for a search that ends early (`evidence_at`). Here the mode is
+        # used.
         return find_mode(covariance, prior, readings, start, last_step=1e-8), prior, readings
 
     @torch.no_grad()
@@ -300,7 +307,8 @@ class LearntNoise(NoiseProcess):
     def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
         state = {key.removeprefix("model."): value for key, value in state_dict.items()}
         fixed_noise.load_process(self.model, state, **options)
-        # Pointwise noise is of the hyperparameters before the last fit, so it is not derived again.
+        # Pointwise noise belongs to the hyperparameters before the last fit. Deriving it again from
+        # the fitted ones would give another posterior.
         if self.sampling.is_pointwise and not fixed_noise.load_noise(self.model, state):
             self.refresh_pointwise_noise()
 
@@ -319,6 +327,7 @@ class LearntNoise(NoiseProcess):
             raise InputDataError(
                 f"Expected finite `variances` >= 0. Got {variances.flatten().tolist()}."
             )
+        # (k - 1) / 2 is 0 for a single reading, where digamma is infinite; its target is replaced.
         counts = counts.clamp_min(2)
         censored = repeated & (variances == 0) & self.sampling.censors
         usable = variances.where(repeated & ~censored, torch.ones_like(variances))
@@ -374,7 +383,7 @@ def _observed(
 
 
 def default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
-    r"""The evidence for the noise that is best where it can be had: all readings."""
+    r"""All readings if the link and the outcomes support them, else the spread."""
     return "readings" if link == "log" and not outcomes.known_variances else "spread"
 
 
@@ -402,14 +411,13 @@ def _typical_level(outcomes: RepeatedOutcomes) -> Tensor:
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
     r"""The variance of each point once the points before it were observed, `batch_shape x q`.
 
-    Args:
-        covariance: `batch_shape x q x q` covariance of the points.
-        noise: `batch_shape x q` variances of their observations, > 0.
+    The covariance of the points is `batch_shape x q x q`, the noise `batch_shape x q`, > 0.
     """
     noise = noise.expand(covariance.shape[:-1])
     # The squared pivot of a point is its variance given those before it, with its own noise.
     factor = psd_safe_cholesky(covariance + torch.diag_embed(noise))
     pivots = factor.diagonal(dim1=-2, dim2=-1).square()
+    # Rounding may leave a pivot below the noise, and a root of a negative number is NaN.
     return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)
 
 

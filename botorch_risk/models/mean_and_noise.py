@@ -52,7 +52,7 @@ class ReadingStatistics:
     r"""The readings behind the targets of a process of the mean, `batch_shape x n` each.
 
     Attributes:
-        counts: Numbers of readings; 0 where a replicate has none.
+        counts: Numbers of readings; 0 if a replicate has none.
         squares: Sums of squares about the means, in the units of the targets.
         level: The log noise variance, in the same units, at which the process of the noise is 0;
             `batch_shape`.
@@ -71,14 +71,14 @@ class ReadingStatistics:
         return None if bool(observed.all()) else observed
 
     def of_first_sample(self) -> ReadingStatistics:
-        r"""Those of the first value of the first batch dimension."""
+        r"""The statistics of the first value of the first batch dimension."""
         return ReadingStatistics(self.counts[0], self.squares[0], self.level[0], self.is_known[0])
 
     def read(self, mean_model: SingleTaskGP) -> tuple[Readings, Tensor]:
         r"""The readings about the prior constant mean, and the prior variance of the constant.
 
-        In double precision, `R x n` and `R`. A constant without a prior gets a vague one. Any other
-        mean is known.
+        Both are in double precision, `R x n` and `R`. A constant without a prior gets a vague one.
+        Any other mean is known.
         """
         Y, n = mean_model.train_targets.double(), self.counts.shape[-1]
         Y, observed = Y.reshape(-1, n), self.counts.reshape(-1, n) > 0
@@ -109,10 +109,9 @@ class ReadingStatistics:
 
 
 def check_prior_of_constant(mean: Any) -> None:
-    r"""Refuse a constant mean that cannot be integrated out of the evidence of readings.
+    r"""Refuse a constant mean with a prior that is not normal.
 
-    Raises:
-        UnsupportedError: If it has a prior that is not normal.
+    The evidence of readings integrates the constant out, which needs a normal prior.
     """
     if type(mean) is ConstantMean and mean.raw_constant.requires_grad:
         priors = [prior for _, _, prior, _, _ in mean.named_priors()]
@@ -136,6 +135,7 @@ def normal_prior(mean: ConstantMean) -> tuple[Tensor, Tensor]:
             each.detach().double().expand(mean.raw_constant.shape).reshape(-1)
             for each in (prior.loc, prior.scale.square())
         )
+        # A product of normal densities adds their precisions.
         weighted, precision = weighted + location / variance, precision + 1 / variance
     return weighted / precision, 1 / precision
 
@@ -157,15 +157,8 @@ def fit_mean_and_noise(
     the same optimum in all of 120 tables (bench/studies/learnt_noise). The constant of the mean is
     not changed: it follows once the noise of the rows is known.
 
-    Args:
-        mean_model: The process of the mean.
-        noise_model: The process of the log noise variance; its constant has a normal prior.
-        given: The readings.
-        tied: Whether the prior of the noise's lengthscales follows the mean's.
-        previous: As in `fit_exact_gp`, like the other arguments.
-
-    Raises:
-        NotInClosedFormError: If one of the models is not supported.
+    The constant of `noise_model` has a normal prior. `tied` says whether the prior of the noise's
+    lengthscales follows the mean's. The other options are described in `fit_exact_gp`.
     """
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
@@ -194,11 +187,8 @@ def starts_of_evidence(
 ) -> Starts:
     r"""The ends of fits with constant noise, and the models' own values besides.
 
-    Args:
-        evidence: The objective that starts there.
-        is_known: Whether repeats determine the level of the noise, `R`.
-        chosen: The replicates that need starts, `R`.
-        options: Options of `minimize_rows`.
+    `is_known` and `chosen`, `R` each, say whether repeats determine the level of the noise, and
+    which replicates need starts. The options go to `minimize_rows`.
     """
     readings, tied = evidence.readings, evidence.is_tied
     objective = ConstantNoiseObjective(evidence.processes, readings, evidence.variances)
@@ -251,6 +241,7 @@ def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool)
         of_mean, of_noise = processes.lengthscales
         d = of_mean.stop - of_mean.start
         shared = np.full((d, d), 1 / d)
+        # The second derivative of `log_density_of_shifts`, negated, for each observed point.
         block = (np.eye(d) - shared) / OWN_SHIFT**2 + shared / d
         block = block / processes.num_observed[rows % processes.num_replicates, None, None]
         for one, other, sign in (

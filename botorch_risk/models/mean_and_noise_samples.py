@@ -40,16 +40,8 @@ def sample_mean_and_noise(
     constant of the noise is then drawn given the others; the constant of the mean follows once the
     noise of the rows is known.
 
-    Args:
-        mean_model: The process of the mean, of batch shape `[S]` or `[S, R]`, samples first.
-        noise_model: The process of the log noise variance.
-        given: The readings, the same for all samples.
-        tied: Whether the prior of the noise's lengthscales follows the mean's.
-        seeds: One seed per replicate.
-        previous: The result for almost the same data.
-
-    Raises:
-        NotInClosedFormError: If one of the models is not supported.
+    The models have the batch shape `[S]` or `[S, R]`, samples first; the readings are the same for
+    all samples. There is one seed per replicate.
     """
     models = (mean_model.train(), noise_model.train())
     of_first = given.of_first_sample()
@@ -88,6 +80,7 @@ class _EvidencePosterior(LogPosterior, EvidenceObjective):
     @property
     def limits(self) -> tuple[ndarray, ndarray]:
         lower, upper = super().limits
+        # The level is drawn afterwards: between equal limits it does not move.
         lower[:, -1] = upper[:, -1] = 0.0
         return lower, upper
 
@@ -96,6 +89,7 @@ class _EvidencePosterior(LogPosterior, EvidenceObjective):
     ) -> tuple[ndarray, ndarray]:
         r"""The log prior density of the logarithms, and its gradient."""
         value, gradient = super()._log_priors(theta, values, slopes, rows)
+        # The density of a logarithm has the factor exp(theta), by the change of variables.
         gradient[:, :-1] += 1.0
         return value + theta[:, :-1].sum(axis=1), gradient
 
@@ -111,6 +105,7 @@ class _EvidencePosterior(LogPosterior, EvidenceObjective):
         rows = theta.reshape(len(index), -1)
         lower, upper = self.bounds(index)
         inside = np.all((rows >= lower) & (rows <= upper), axis=1)
+        # Draws outside get density 0 below; their covariances must exist until then.
         rows = np.clip(rows, lower, upper)
         values, slopes = self.processes.natural(rows, index)
         value, _ = self._log_priors(rows, values, slopes, index)
@@ -131,6 +126,7 @@ class _EvidencePosterior(LogPosterior, EvidenceObjective):
         ]
         mean, variance = torch.cat(moments, dim=-1).cpu().numpy().reshape(2, S, R)
         draws = Draws(as_seeds(seeds), "level of the noise")
+        # Even quantiles instead of independent draws: few samples then cover the distribution.
         drawn: ndarray = mean + np.sqrt(variance) * even_normals(S, draws)
         return np.where(np.isfinite(drawn), drawn, 0.0)
 

@@ -21,17 +21,17 @@ class MeanVarianceSamples:
     r"""What samples of both processes' hyperparameters say about f and about the noise.
 
     A fit to few readings takes noise for variation of f, or the reverse, and is sure of it. Here
-    both explanations have their share: of constant noise, the upper bound of two standard
+    both explanations have their share. With constant noise, the upper bound of two standard
     deviations is above the truth in 97 to 100 % of cases in six settings with one, two or three
-    readings at each point, where the fitted one is below it in up to 41 %
+    readings at each point; the fitted one is below it in up to 41 %
     (`bench/studies/coverage`). The mean has the priors of `scaled_gp`. Acquisition functions expect
     one fitted `MeanVarianceGP`.
 
     Args:
         train_X: `n x d` inputs in the unit cube, or `R x n x d` of replicates.
-        train_Y: Their readings, in a form of `MeanVarianceGP`: `n x k`, NaN where one is missing.
+        train_Y: Their readings as in `MeanVarianceGP`, such as `n x k`.
         train_Yvar: The noise variance of each reading, in the form of `train_Y`, if it is known.
-        num_samples: The number `S` of samples.
+        num_samples: The number `S` of samples, at least two.
         seeds: One seed per replicate.
         previous: `sampled` of the samples for almost the same data: a warm start.
         options: Further arguments of `MeanVarianceGP`, such as `known_noise`.
@@ -42,7 +42,6 @@ class MeanVarianceSamples:
 
     Raises:
         UnsupportedError: If the noise has other evidence than all readings.
-        ValueError: If there are fewer than two samples, or the number of seeds does not match.
 
     Example:
         >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
@@ -96,7 +95,7 @@ class MeanVarianceSamples:
     def confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of f, `mean -+ sqrt(beta) * standard deviation` of the mixture.
 
-        Arguments and shapes as in `MeanVarianceGP.confidence_bounds`.
+        As in `MeanVarianceGP.confidence_bounds`.
         """
         mean, variance = self.mean_marginals(X)
         width = variance.sqrt() * root_of_beta(beta, mean, self.batch_shape)

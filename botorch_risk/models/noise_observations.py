@@ -20,7 +20,7 @@ _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored
 
 @dataclass(frozen=True)
 class NoiseObservations:
-    r"""Linked sample variances of the rows where at least one replicate has repeats.
+    r"""Linked sample variances of the rows in which at least one replicate has repeats.
 
     An entry of a batch whose own replicate has no repeats there is a filler: it has a repeated
     input of that replicate, so that input transforms are not affected, and so much noise that it
@@ -29,8 +29,8 @@ class NoiseObservations:
     Attributes:
         X: `batch_shape x n x d` inputs.
         counts: `batch_shape x n x 1` numbers of repeats.
-        informs: `batch_shape x n x 1`, False where the entry is a filler.
-        variances: `batch_shape x n x 1` sample variances, fillers included; 0 where censored.
+        informs: `batch_shape x n x 1`, False for a filler.
+        variances: `batch_shape x n x 1` sample variances, fillers included; 0 if censored.
         resolution: `batch_shape x 1 x 1`, the smallest sample variance that the data resolve.
     """
 
@@ -50,12 +50,9 @@ class NoiseObservations:
     ) -> NoiseObservations:
         r"""Select the rows.
 
-        Args:
-            train_X: `batch_shape x n x d` inputs of all rows.
-            outcomes: The statistics of all rows.
-            floor: The resolution of a replicate whose sample variances are all 0; by default the
-                machine's, with a warning.
-            every_row: Whether to keep rows with a single reading, as fillers at their own inputs.
+        `floor` is the resolution of a replicate whose sample variances are all 0; by default the
+        machine's, with a warning. `every_row` keeps rows with a single reading, as fillers at their
+        own inputs.
         """
         has_input = outcomes.counts > 0 if every_row else outcomes.informs_noise
         chosen = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0) | every_row
@@ -85,15 +82,11 @@ class NoiseObservations:
         return (total / count.clamp_min(1)).where(count > 0, torch.ones_like(total))
 
     def on(self, link: VarianceLink, noise: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
-        r"""Observations of the linked noise variance.
-
-        Args:
-            link: The scale of the process.
-            noise: `batch_shape x n x 1` variances of the observations; `None` if inferred.
+        r"""Observations of the linked noise variance, from the variances of the observations.
 
         Returns:
-            Observations, their variances, and which of them set the scale of the process, each
-            `batch_shape x n x 1`.
+            Observations, their variances (`None` if inferred), and which of them set the scale of
+            the process, each `batch_shape x n x 1`.
         """
         counts = self.counts.clamp_min(2)
         censored = self.informs & (self.variances <= 0)
@@ -104,6 +97,7 @@ class NoiseObservations:
         resolved = self.variances.where(~censored, self.resolution)
         targets = link.observations(resolved, counts)
         scale = SignalScale(measured, noise)
+        # In training mode a call learns the centre and the scale.
         scale(targets)
         has_measured = measured.any(dim=-2, keepdim=True)
         mean = scale.means.where(has_measured, self.resolution.log())
@@ -113,6 +107,7 @@ class NoiseObservations:
                 self.resolution, counts, mean.expand_as(counts), variance.expand_as(counts)
             )
             believed = (mean * site_noise + sites * variance) / (variance + site_noise)
+            # Censored rows belong to the population: left out, its mean would be too high.
             revised = SignalScale(self.informs, noise)
             revised(targets.where(measured, believed))
             mean = revised.means.where(has_measured, mean)
@@ -179,7 +174,7 @@ class SampleVariances:
     Attributes:
         link: The scale of the process.
         noise_kind: One of `"inferred"`, `"bound"` and `"pointwise"` with the identity link; `None`
-            with the log link, where the noise is known; `"given"` if noise levels replace the
+            with the log link, for which the noise is known; `"given"` if noise levels replace the
             sample variances.
         ceiling: The upper limit of the noise variance, or `None`.
     """

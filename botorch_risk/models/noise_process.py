@@ -23,12 +23,7 @@ from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe_fi
 
 @dataclass(frozen=True)
 class NoiseLimits:
-    r"""Known bounds of the noise variance of one repeat.
-
-    Attributes:
-        floor: Lower limit, > 0, or `None`.
-        ceiling: Upper limit, > 0, or `None`.
-    """
+    r"""Known bounds of the noise variance of one repeat, > 0, or `None`."""
 
     floor: float | None = None
     ceiling: float | None = None
@@ -52,10 +47,8 @@ class NoiseLimits:
 class NoiseProcess(Module, ABC):
     r"""The noise variance of one repeat as a function of the inputs, in squared outcome units.
 
-    Attributes:
-        model: The underlying model, on the scale of the link if the noise is learnt.
-        limits: The limits of the variance.
-        marginals: The marginal predictor of `model`.
+    If the noise is learnt, `model` is on the scale of the link; `marginals` is its marginal
+    predictor.
     """
 
     model: Any
@@ -76,7 +69,7 @@ class NoiseProcess(Module, ABC):
 
     @abstractmethod
     def on_outcome_scale_with_slope(self, values: Any) -> tuple[Any, Any]:
-        r"""The same and its derivative, of a tensor or an array."""
+        r"""`on_outcome_scale` and its derivative, of a tensor or an array."""
 
     @abstractmethod
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
@@ -87,7 +80,7 @@ class NoiseProcess(Module, ABC):
         r"""Fit the process if possible, and return whether that succeeded."""
 
     def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
-        r"""Give the process other data, and its first hyperparameters; whether it could."""
+        r"""Give the process other data and its first hyperparameters; returns whether it could."""
         return False
 
     @abstractmethod
@@ -100,10 +93,7 @@ class NoiseProcess(Module, ABC):
     ) -> tuple[Tensor, Tensor]:
         r"""The bounds at each point after `counts` further repeats with expected results.
 
-        Args:
-            X: `batch_shape x m x d` points that do not interact.
-            beta: Squared width of the bounds.
-            counts: Numbers of repeats, broadcastable to `batch_shape x m`.
+        The points `batch_shape x m x d` do not interact. The counts broadcast to `batch_shape x m`.
         """
 
     @abstractmethod
@@ -135,11 +125,7 @@ class NoiseProcess(Module, ABC):
     def sample_with_mean(
         self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
     ) -> SampledHyperparameters:
-        r"""Sample the hyperparameters of both processes at once, from the same evidence.
-
-        Raises:
-            NotInClosedFormError: If both processes are not fitted at once.
-        """
+        r"""Sample the hyperparameters of both processes at once, from the same evidence."""
         raise NotInClosedFormError("noise that is learnt from the spread of repeats alone")
 
     @property
@@ -155,13 +141,13 @@ class NoiseProcess(Module, ABC):
     def of_rows(self, X: Tensor, outcomes: RepeatedOutcomes, beta: float) -> tuple[Tensor, Tensor]:
         r"""Eq. (16) at all training points, or the given noise if it is known.
 
-        Returns:
-            `batch_shape x n x 1` variances of the means, in which rows without an outcome have no
-            weight, and whether the noise of one repeat is positive, of the same shape.
+        Returns `batch_shape x n x 1` variances of the means, in which rows without an outcome have
+        no weight, and whether the noise of one repeat is positive, in the same shape.
         """
         observed = outcomes.counts > 0
         upper = outcomes.variances if outcomes.known_variances else self.upper(X, beta)
         upper = upper.where(observed, torch.ones_like(upper))
+        # Relative to the size of the outcomes: an absolute number has weight in large units.
         spread = outcomes.means.square().mean(dim=-2, keepdim=True)
         variances = (upper / outcomes.counts.clamp_min(1)).where(observed, WORTHLESS * (1 + spread))
         return variances, upper > 0
@@ -182,10 +168,11 @@ class NoiseProcess(Module, ABC):
             expected = posterior.mean
         else:
             expected = self.expected(X).unsqueeze(-1)
+        # On the identity scale the process may predict a negative variance.
         return self.limits.apply(expected).clamp_min(0.0)
 
     def of_means(self, X: Tensor, counts: Tensor | int, beta: float) -> Tensor:
-        r"""Eq. (16) at further points: the upper bound over the number of repeats.
+        r"""Eq. (16) at further points: the upper bound divided by the number of repeats.
 
         Raises:
             ValueError: If the upper bound is not positive and no floor is set.
@@ -204,12 +191,7 @@ class NoiseProcess(Module, ABC):
 
 
 def checked_noise(variance: Callable[[Tensor], Tensor], X: Tensor) -> Callable[[Tensor], Tensor]:
-    r"""A known noise, which has a finite variance >= 0 at each input `batch_shape x n x d`.
-
-    Raises:
-        BotorchTensorDimensionError: If it has not one value for each input.
-        InputDataError: If a value is negative or not finite.
-    """
+    r"""A known noise, which has a finite variance >= 0 at each input `batch_shape x n x d`."""
     found = variance(X)
     shape = found.shape if isinstance(found, Tensor) else None
     if shape != (*X.shape[:-1], 1):

@@ -22,17 +22,15 @@ class ModelOfRisks(Model):
     def risk_of_mean(
         self, X: Tensor, posterior_transform: PosteriorTransform | None = None
     ) -> Tensor:
-        r"""The risks of the posterior mean at `batch_shape x m x d_x` independent decisions.
+        r"""The risks of the posterior mean, `batch_shape x m x num_outputs`.
 
-        `batch_shape x m x num_outputs`; the transform is that of `posterior`.
+        The decisions, `batch_shape x m x d_x`, are independent. The transform acts as in
+        `posterior`.
         """
 
 
 def refuse_reduced(model: Model) -> None:
-    r"""Raise UnsupportedError for a model of risks, which would be reduced twice.
-
-    And TypeError for what is no model.
-    """
+    r"""Raise UnsupportedError for a model of risks, and TypeError for what is no model."""
     if not isinstance(model, Model):
         raise TypeError(f"Expected `model` to be a model of BoTorch. Got {model!r}.")
     parts = model.models if isinstance(model, ModelList) else [model]
@@ -90,13 +88,14 @@ def single_outcome(model: Model, outcome: int) -> Model:
 def observed_outcomes(model: Model, outcome: int) -> Tensor | None:
     r"""The observed values of an outcome, `batch_shape x n`, in the user's units.
 
-    Means of repeats for a model of repeats; `None` if the model does not say.
+    For a model of repeats, their means; `None` if the model does not say.
     """
     part, index = locate_outcome(model, outcome)
     part = part._modules.get("mean_model", part)
     targets = getattr(part, "train_targets", None)
     if not isinstance(targets, Tensor):
         return None
+    # BoTorch keeps several outputs as a batch dimension of the targets, `m x n`.
     targets = targets.unsqueeze(-1) if part.num_outputs == 1 else targets.mT
     transform = part._modules.get("outcome_transform")
     if transform is not None:

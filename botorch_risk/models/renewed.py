@@ -1,6 +1,6 @@
 r"""Write the data of the next round into a model, instead of building another one.
 
-To build a model of two processes takes 4 ms, most of it in constructors of modules; to write data
+Building a model of two processes takes 4 ms, most of it in constructors of modules. Writing data
 into one takes a quarter of that.
 """
 
@@ -59,21 +59,15 @@ def renew(
     outcome_transform: OutcomeTransform,
     noise: Tensor | None = None,
 ) -> Tensor | None:
-    r"""Give a model other data and the hyperparameters that it was built with, in place.
+    r"""Give a model that `has_room` other data and its first hyperparameters, in place.
 
-    Args:
-        model: A model that `has_room`.
-        X: `batch_shape x n x d` inputs.
-        Y: `batch_shape x n x 1` outcomes.
-        outcome_transform: Learns their scale.
-        noise: `batch_shape x n x 1` variances in the units of the outcome, if they are known.
-
-    Returns:
-        The variances in the units of the model.
+    The outcome transform learns the scale of `Y: batch_shape x n x 1`. Noise, if known, is given as
+    `batch_shape x n x 1` variances in the units of the outcome, and returned in the model's units.
     """
     outcome_transform.to(X, non_blocking=True).train()
     targets, noise = outcome_transform(Y, noise)
     model.outcome_transform = outcome_transform
+    # `strict` would refuse another number of rows.
     model.set_train_data(X, targets.squeeze(-1), strict=False)
     for _, _, parameter, value in _BEGINNINGS[model]:
         parameter.copy_(value)

@@ -45,10 +45,10 @@ class RepeatedOutcomes:
     Attributes:
         means: `batch_shape x n x 1` sample means, in the units of the outcome.
         variances: `batch_shape x n x 1` unbiased sample variances of ONE repeat (not of the mean),
-            in squared units; exactly 0 where all repeats of a row are equal. If `counts` is 1, the
+            in squared units; exactly 0 if all repeats of a row are equal. If `counts` is 1, the
             entry is NaN and never read. With `known_variances` they are the noise variances that
-            came with the readings, also where `counts` is 1.
-        counts: `batch_shape x n x 1` numbers of repeats in the dtype of `means`; 0 where a
+            came with the readings, also if `counts` is 1.
+        counts: `batch_shape x n x 1` numbers of repeats in the dtype of `means`; 0 if a
             replicate of a batch has no outcome.
         known_variances: Whether the variances are given, not estimated from the spread.
 
@@ -87,7 +87,6 @@ class RepeatedOutcomes:
                 filled with the average of its replicate.
 
         Raises:
-            BotorchTensorDimensionError: If the shapes are not those above.
             InputDataError: If a repeat is infinite, a row has no repeat at all, or a noise
                 variance is not positive and finite.
         """
@@ -127,13 +126,9 @@ class RepeatedOutcomes:
         Args:
             means: `batch_shape x n x 1` sample means.
             variances: `batch_shape x n x 1` unbiased sample variances of one repeat, >= 0
-                where `counts` is at least 2; ignored where it is 1. A standard error `sem`
+                if `counts` is at least 2; ignored if it is 1. A standard error `sem`
                 of the mean corresponds to the variance `counts * sem**2`.
             counts: `batch_shape x n x 1` numbers of repeats.
-
-        Raises:
-            InputDataError: If a value is not finite, a count is not a whole number >= 1, or a
-                variance of at least two repeats is negative.
         """
         means, variances = as_floating(means, "means"), as_floating(variances, "variances")
         counts = as_floating(counts, "counts")
@@ -166,7 +161,7 @@ class RepeatedOutcomes:
 
     @property
     def variances_of_means(self) -> Tensor:
-        r"""The variance of each mean, `batch_shape x n x 1`; NaN where it has no estimate."""
+        r"""The variance of each mean, `batch_shape x n x 1`; NaN without an estimate."""
         return self.variances / self.counts
 
     def expand(self, *batch_shape: int) -> RepeatedOutcomes:
@@ -194,13 +189,7 @@ class RepeatedOutcomes:
     def counts_at(self, X: Tensor, num_repeats: Any = None) -> Tensor:
         r"""The numbers of repeats at new points `... x n x d`: one, or one for each row.
 
-        Args:
-            X: The points.
-            num_repeats: The numbers; `typical_counts` if omitted.
-
-        Raises:
-            BotorchTensorDimensionError: If they have another shape.
-            ValueError: If one is not whole or below 1.
+        `typical_counts` unless `num_repeats` is given.
         """
         if num_repeats is None:
             return self.typical_counts.to(X)
@@ -245,6 +234,7 @@ class RepeatedOutcomes:
             )
         means = add_up(self.counts * self.means) / counts
         within = (self.counts - 1) * self.variances.nan_to_num(nan=0.0)
+        # Sums of squares about the pooled mean: within a row, plus the row's mean about it.
         between = self.counts * (self.means - means[rows]).square()
         # The mean of equal means is rounded, so that their squares need not add up to 0.
         group, empty = rows.unsqueeze(-1), means.new_empty(num_rows, 1)
@@ -295,6 +285,7 @@ def as_table(name: str, Y: Any) -> Tensor:
 
 def _sample_statistics(Y: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     means = Y.nanmean(dim=-1, keepdim=True)
+    # About the mean, in a second pass: sums of squares less squared sums cancel for large means.
     squares = (Y - means).square().nansum(dim=-1, keepdim=True)
     # The mean of equal numbers is rounded, so that their squares need not add up to 0.
     largest = Y.nan_to_num(nan=-torch.inf).amax(dim=-1, keepdim=True)
@@ -341,15 +332,15 @@ def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, R
 def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
     r"""Gather the readings `n x k` of equal rows of `n x d` inputs in one row each.
 
-    Returns:
-        `n' x k'` readings in order of first appearance, NaN where a row has fewer, and the index of
-        each in the flattened `Y`.
+    Returns `n' x k'` readings in order of first appearance, NaN if a row has fewer, and the index
+    of each in the flattened `Y`.
     """
     first, group = group_equal_rows(X)
     row, column = Y.isfinite().nonzero(as_tuple=True)
     order = group[row].argsort(stable=True)
     row, column = row[order], column[order]
     counts = torch.bincount(group[row], minlength=len(first))
+    # The number of a reading within its group, which the sort has made contiguous.
     slot = torch.arange(len(row), device=X.device) - (counts.cumsum(0) - counts)[group[row]]
     table = Y.new_full((len(first), int(counts.max())), torch.nan)
     origin = torch.zeros_like(table, dtype=torch.long)
@@ -361,8 +352,7 @@ def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
 def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:
     r"""Group the rows of an `n x d` table that are equal bit for bit, in order of first appearance.
 
-    Returns:
-        The first row of each of the `n'` groups, and the group of each of the `n` rows.
+    Returns the first row of each of the `n'` groups, and the group of each of the `n` rows.
     """
     distinct, group = X.unique(dim=0, return_inverse=True)
     positions = torch.arange(len(X), device=X.device)

@@ -28,12 +28,8 @@ _MOMENT_SAMPLES = 64  # and as many with the opposite sign
 class Column:
     r"""One risk of one outcome.
 
-    Attributes:
-        outcome: The index of the outcome in the model.
-        start: The offset of this risk's values among the values of a decision.
-        stop: Where they end.
-        risk_measure: Bound to its environment.
-        sign: 1, or -1 for the risk of an outcome that should be small.
+    Its values are `start` to `stop` among the values of a decision. The measure is bound to its
+    environment. `sign` is 1, or -1 for the risk of an outcome that should be small.
     """
 
     outcome: int
@@ -69,7 +65,7 @@ class RiskPosterior(TransformedPosterior):
         posterior: The posterior of the `q n_w` outcomes in each entry of the batch.
         columns: The risks.
         weights: For each risk, the weights of the decisions that are not shared.
-        q: The number of decisions, with those that are shared.
+        q: The number of decisions, including the shared ones.
         shared: The decisions in front, if all entries share them.
     """
 
@@ -98,7 +94,6 @@ class RiskPosterior(TransformedPosterior):
         return reduce_columns(values, self.weights, self.columns)
 
     def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
-        r"""Samples from standard normal numbers, as BoTorch's samplers do."""
         shape = self._extended_shape(sample_shape)
         if 0 in shape:  # an empty t-batch, of which GPyTorch cannot tell the shape
             return torch.zeros(shape, dtype=self.dtype, device=self.device)
@@ -132,6 +127,7 @@ class RiskPosterior(TransformedPosterior):
         sampler = SobolQMCNormalSampler(torch.Size([_MOMENT_SAMPLES]), seed=0)
         sampler._construct_base_samples(posterior)
         half: Any = sampler.base_samples
+        # The errors of a linear risk cancel in each pair.
         base = torch.cat([half, -half])
         shape = base.shape[:1]
         return self.rsample_from_base_samples(shape, base.expand(*shape, *self.base_sample_shape))
@@ -148,6 +144,7 @@ class SharedRisks:
         r"""Risks `... x count x m` of outcomes `... x (count n_w)`."""
         if self._known is None or self._known[0] is not samples:
             values = samples.unflatten(-1, (self.count, -1)).unsqueeze(-1)
+            # Shared decisions are constants, and hyperparameters have no gradient here.
             with torch.no_grad():
                 self._known = samples, reduce_columns(values, self.weights, columns)
         return self._known[1]
@@ -160,7 +157,7 @@ class Reduction(NamedTuple):
         outcome: The index of the outcome in the underlying model.
         environment: What a decision may meet.
         risk_measure: Reduces the outcomes.
-        minimized: Whether a small outcome is good: the risk is then that of its negative.
+        minimized: Whether a small outcome is good: its negative is then reduced.
     """
 
     outcome: int
@@ -175,7 +172,7 @@ class Expansion(NamedTuple):
     Attributes:
         inputs: `batch_shape x q x n_w x d`, the points of all environments.
         weights: For each risk, broadcastable to `batch_shape x q x n_w` of its environment.
-        columns: For each risk, where its values are among the `n_w`.
+        columns: For each risk, the positions of its values among the `n_w`.
     """
 
     inputs: Tensor
@@ -186,8 +183,8 @@ class Expansion(NamedTuple):
 class Reductions(Module):
     r"""Risks of outcomes at the points of one or more environments.
 
-    Two risks over the same environment share its points; those over two environments come
-    from one joint sample at the points of both.
+    Two risks over the same environment share its points. Risks over two environments come from one
+    joint sample at the points of both.
     """
 
     def __init__(self, reductions: Sequence[Reduction]) -> None:
@@ -210,8 +207,7 @@ class Reductions(Module):
     def expand(self, X: Tensor, chosen: Sequence[int], widths: Sequence[int] | None) -> Expansion:
         r"""The points of decisions `batch_shape x q x d_x`, for the chosen risks.
 
-        Raises:
-            BotorchTensorDimensionError: If the inputs of the model have none of the `widths`.
+        `widths` are the numbers of columns that the model allows, if known.
         """
         made = [environment.expand(X) for environment in self.environments]  # type: ignore[operator]
         for environment, (inputs, _) in zip(self.environments, made, strict=True):

@@ -94,8 +94,7 @@ class RobustModel(ModelOfRisks):
 
     BoTorch's Monte-Carlo acquisition functions use it as any model of the decision alone: the
     samples that objectives and constraints see are `sample_shape x batch_shape x q x m`, reduced
-    already. The model that it wraps is not changed, shares its parameters, and keeps its own
-    transforms.
+    already. The wrapped model is not changed, shares its parameters, and keeps its own transforms.
 
     The joint distribution at `q n_w` points needs memory quadratic in `n_w`, and time up to cubic.
     For a smooth density of one variable, 32 midpoints or nodes of a quadrature are better than
@@ -115,23 +114,15 @@ class RobustModel(ModelOfRisks):
         memory_limit: The maximum memory that a joint distribution may use, in GiB.
 
     Raises:
-        TypeError: If a part is not an environment or a risk measure.
         UnsupportedError: If the model is a list, is reduced already, or expands a point to several;
             if a measure needs points and its environment has none.
-        ValueError: If there is no reduction, the model lacks an outcome, or the limit is not
-            positive.
 
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.examples import environment, inputs, model
         >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> _ = torch.manual_seed(0)
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
         >>> robust = RobustModel(model, [Reduction(0, environment, ConditionalValueAtRisk(0.2))])
-        >>> acqf = qLogNoisyExpectedImprovement(robust, X_baseline=X[:, :1])
+        >>> acqf = qLogNoisyExpectedImprovement(robust, X_baseline=inputs[:, :1])
         >>> acqf(torch.rand(3, 2, 1, dtype=torch.double)).shape
         torch.Size([3])
     """
@@ -197,8 +188,6 @@ class RobustModel(ModelOfRisks):
                 underlying models with one output.
 
         Raises:
-            BotorchTensorDimensionError: If decisions and environments do not combine to inputs of
-                the model.
             UnsupportedError: If noise is requested, a transform is given for several outcomes, or
                 the joint distribution would use more memory than the limit.
         """
@@ -250,7 +239,7 @@ class RobustModel(ModelOfRisks):
     def _joint_posterior(
         self, X: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
     ) -> RiskPosterior:
-        r"""The same for an exact GP, where the parts shared by a t-batch are computed once."""
+        r"""The posterior for an exact GP: parts that a t-batch shares are computed once."""
         first = self._shared_rows(X)
         rest = X[..., len(first) :, :]
         inputs, weights, columns = self.risks.expand(rest, chosen, self.input_widths)
@@ -316,6 +305,7 @@ class RobustModel(ModelOfRisks):
         needed = unit * (batch * (q * n_w) ** 2 + num_constant**2)
         if needed > self.memory_limit:
             shared = num_constant // n_w
+            # `needed`, a square of n_w times a constant, solved for n_w.
             fits = math.isqrt(int(self.memory_limit / unit / (batch * q**2 + shared**2)))
             raise UnsupportedError(
                 f"Expected a joint distribution of at most {self.memory_limit:g} GiB. Got "
@@ -386,8 +376,8 @@ class RobustPath(SamplePath):
         r"""Risks at decisions, `batch_shape x q`, or `batch_shape x m x q` for `m` risks.
 
         Decisions are `batch_shape x q x d_x`, or `batch_shape x 1 x q x d_x` for several risks, as
-        BoTorch asks a model with several outputs. The path's sample shape is part of the batch
-        shape.
+        BoTorch asks a model with several outputs. The sample shape of the path is part of
+        `batch_shape`.
         """
         several = self.robust.num_outputs > 1
         X = X.squeeze(-3) if several else X

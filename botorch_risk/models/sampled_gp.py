@@ -29,9 +29,9 @@ class SampledGP(SingleTaskGP):
     begins where the first one ended. Until then all members have the starting values.
 
     BoTorch's acquisition functions average over the samples: its `UpperConfidenceBound` is the
-    average of `mean + sqrt(beta) * deviation`. Those of this package use the moments of the
-    mixture: the bound is `mixture_mean + sqrt(beta) * mixture_deviation`, which is never
-    smaller; an expected risk is the average of the samples' expected risks. Fantasies are not
+    average of `mean + sqrt(beta) * deviation`. The acquisition functions of this package use the
+    moments of the mixture: the bound is `mixture_mean + sqrt(beta) * mixture_deviation`, which is
+    never smaller; an expected risk is the average of the samples' expected risks. Fantasies are not
     supported, nor what needs them (`qKnowledgeGradient`), nor entropy searches and BoTorch's
     analytic noisy expected improvement, which expect one Gaussian.
 
@@ -40,12 +40,8 @@ class SampledGP(SingleTaskGP):
         train_Y: `n x 1` outcomes in any unit.
         train_Yvar: `n x 1` variances of the noise; None to learn one level.
         input_transform: Maps the inputs to the unit cube.
-        num_samples: The number of samples.
+        num_samples: The number of samples, at least two.
         seed: Seed of the samples.
-
-    Raises:
-        BotorchTensorDimensionError: If the data have a batch dimension, or other shapes.
-        ValueError: If there are fewer than two samples.
 
     Example:
         >>> from botorch.acquisition import LogExpectedImprovement
@@ -99,10 +95,8 @@ class SampledGP(SingleTaskGP):
 
     @property
     def members(self) -> SingleTaskGP:
-        r"""The samples as one batched model, of batch shape `[S]`.
-
-        It is this model under its parent's class: parameters and data are shared.
-        """
+        r"""The samples as one model of batch shape `[S]`, which shares parameters and data."""
+        # This model under its parent's class, which predicts for each sample by itself.
         plain = SingleTaskGP.__new__(SingleTaskGP)
         object.__setattr__(plain, "__dict__", self.__dict__)
         return plain
@@ -138,7 +132,7 @@ class SampledGP(SingleTaskGP):
     def condition_on_observations(  # type: ignore[override]
         self, X: Tensor, Y: Tensor, **options: Any
     ) -> Any:
-        r"""The model with further data, of all samples; their hyperparameters stay.
+        r"""Add data to the models of all samples, whose hyperparameters stay.
 
         Args:
             X: `n' x d` inputs.
@@ -160,7 +154,6 @@ class SampledGP(SingleTaskGP):
         )
 
     def subset_output(self, idcs: list[int]) -> Any:
-        r"""The model itself: it has one outcome."""
         if list(idcs) not in ([0], [-1]):
             raise UnsupportedError(f"Expected the one outcome, [0]. Got {idcs}.")
         return self

@@ -40,10 +40,6 @@ def scaled_gp(
         train_Y: `batch_shape x n x 1` outcomes in any unit.
         input_transform: Maps the inputs to the unit cube.
 
-    Raises:
-        BotorchTensorDimensionError: If the shapes are wrong, or there is no row or column.
-        InputDataError: If a value is not finite, or dtypes differ.
-
     Example:
         >>> model = scaled_gp(torch.rand(9, 2).double(), torch.rand(9, 1).double())
         >>> model.covar_module.base_kernel.lengthscale.detach()
@@ -59,6 +55,7 @@ def kernel_and_mean(train_X: Tensor, input_transform: InputTransform | None) -> 
     batch_shape, columns = train_X.shape[:-2], train_X.shape[-1]
     if input_transform is not None:
         with torch.no_grad():
+            # One row suffices to count columns, such as one-hot ones.
             columns = input_transform.to(train_X)(train_X[..., :1, :]).shape[-1]
     kernel = MaternKernel(
         nu=2.5,
@@ -70,6 +67,7 @@ def kernel_and_mean(train_X: Tensor, input_transform: InputTransform | None) -> 
         ),
     )
     scaled = ScaleKernel(kernel, LogNormalPrior(0.0, _SPREAD_SCALE), batch_shape=batch_shape)
+    # GPyTorch starts at log(2); targets have unit variance.
     scaled.outputscale = 1.0
     mean = ConstantMean(NormalPrior(0.0, 1.0), batch_shape=batch_shape)
     return {"covar_module": scaled.to(train_X), "mean_module": mean.to(train_X)}

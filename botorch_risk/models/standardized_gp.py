@@ -18,16 +18,8 @@ from botorch_risk.models.variance_links import StandardDeviationScale
 def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleTaskGP:
     r"""A `SingleTaskGP` whose outcomes are standardised whatever their units are.
 
-    BoTorch's `Standardize` does not scale outcomes with a standard deviation below 1e-8.
-
-    Args:
-        train_X: `batch_shape x n x d` inputs.
-        train_Y: `batch_shape x n x 1` outcomes.
-        options: Further arguments of `SingleTaskGP`.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes are wrong, or there is no row or column.
-        InputDataError: If a value is not finite, or dtypes differ.
+    BoTorch's `Standardize` does not scale outcomes with a standard deviation below 1e-8. Inputs are
+    `batch_shape x n x d`, outcomes `batch_shape x n x 1`; options go to `SingleTaskGP`.
     """
     if (
         train_X.dim() < 2
@@ -59,13 +51,9 @@ def renewed_standardized_gp(
     train_Y: Tensor,
     input_transform: transforms.InputTransform | None = None,
 ) -> SingleTaskGP:
-    r"""A `standardized_gp` in the modules of another one, if it differs in its rows alone.
+    r"""A `standardized_gp` in the modules of another one, if only its rows differ.
 
     The other one is overwritten. Without one, or with other columns, a model is built.
-
-    Args:
-        previous: The other model, or None.
-        train_X: As in `standardized_gp`, like the other arguments.
     """
     if not (isinstance(previous, SingleTaskGP) and has_room(previous, train_X, input_transform)):
         options = {} if input_transform is None else {"input_transform": input_transform}
@@ -79,6 +67,7 @@ def renewed_standardized_gp(
 
 def _check_finite(train_X: Tensor, train_Y: Tensor) -> None:
     values = {"train_X": train_X, "train_Y": train_Y}
+    # One transfer for both: each look at a value on a device waits for it.
     looks = torch.stack([each.isfinite().all() for each in values.values()]).tolist()
     for name, is_finite in zip(values, looks, strict=True):
         if not is_finite:
@@ -99,6 +88,7 @@ def _built_on_host(
     inputs, outcomes = torch.cat([seen, Y], dim=-1).cpu().split([seen.shape[-1], 1], dim=-1)
     model: Any = standardized_gp(inputs, outcomes).to(X.device, non_blocking=True)
     if input_transform is not None:
+        # Set after the move, with the inputs of the user: the host saw the transformed ones.
         model.input_transform = input_transform
     model.set_train_data(X, strict=False)
     remember_beginning(model)
@@ -112,7 +102,7 @@ def one_hot_inputs(
 
     A category is coded by whole numbers, which a kernel would mistake for an order. One-hot columns
     make all values equally far apart, each with a lengthscale of its own
-    [GarridoMerchan2020categorical]_. Other columns keep their order, so that the environmental
+    [GarridoMerchan2020categorical]_. Other columns keep their order, so the environmental
     variable stays in the last ones, and the fast predictors support the transform.
 
     Args:
@@ -122,9 +112,6 @@ def one_hot_inputs(
 
     Returns:
         BoTorch's `Normalize`, after `NumericToCategoricalEncoding` if there are categories.
-
-    Raises:
-        InputDataError: If the bounds of a category are not two different whole numbers.
 
     Example:
         >>> transform = one_hot_inputs(torch.tensor([[0.0, 1.0], [2.0, 3.0]]), categories=[1])

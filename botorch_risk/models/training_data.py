@@ -34,12 +34,12 @@ from botorch_risk.steady import expect
 
 @dataclass(frozen=True)
 class TrainingData:
-    r"""Checked training data, without a history of gradients.
+    r"""Checked training data, detached from any graph.
 
     Attributes:
         X: `batch_shape x n x d` inputs; distinct ones, except in a batch.
         outcomes: The statistics of their repeats.
-        readings: `batch_shape x n x k`, NaN where one is missing; None if they are not known or
+        readings: `batch_shape x n x k`, NaN for a missing one; None if they are not known or
             are not used.
         origin: The position of each in a replicate of the user's `train_Y`, flattened, `m x k`.
         num_columns: The number of columns of the user's `train_Y`.
@@ -66,9 +66,9 @@ def read_training_data(
     r"""Check training data and pool rows with equal inputs. Batches keep their rows.
 
     `needs_spread` says that the noise is learnt from the spread of repeats, which are needed then.
-    `uses_readings` says that it is learnt from all readings: those that are copies count once,
-    unless they are kept, and a warning names their rows. `trims` says that wrong readings will be
-    left out; otherwise, a warning names one that is absurdly far from the others.
+    `uses_readings` says that it is learnt from all readings: copies then count once, unless they
+    are kept, and a warning names their rows. `trims` says that wrong readings will be left out;
+    otherwise, a warning names one that is absurdly far from the others.
     """
     check_flags(keep_copies=keep_copies)
     train_X = as_floating(train_X, "train_X")
@@ -149,12 +149,7 @@ def _as_outcomes(
 
 
 def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
-    r"""Check that `batch_shape x n x d` inputs fit the statistics of their repeats.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not match, or there is no row or no column.
-        InputDataError: If an input is not finite, or dtypes differ.
-    """
+    r"""Check that `batch_shape x n x d` inputs fit the statistics of their repeats."""
     if (
         train_X.dim() < 2
         or train_X.shape[:-1] != outcomes.means.shape[:-1]
@@ -171,6 +166,7 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
         )
     if train_X.dtype not in (torch.float32, torch.float64):
         raise InputDataError(f"Expected single or double precision. Got {train_X.dtype}.")
+    # Scales and sums of squares are infinite then, and everything else NaN.
     huge = ~outcomes.means.square().isfinite() & (outcomes.counts > 0)
     finite = train_X.isfinite().all(dim=-1)
 
@@ -192,11 +188,8 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
 def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     r"""Check that there is something to learn from after pooling equal rows.
 
-    Warns:
-        InputDataWarning: If the means of a model are constant.
-
-    Raises:
-        InputDataError: If repeats are needed and no row has two.
+    Warns if the means of a model are constant. Raises InputDataError if repeats are needed and no
+    row has two.
     """
     observed = (outcomes.counts > 0).any(dim=-2)
     informed = outcomes.informs_noise.any(dim=-2) | ~observed
@@ -232,6 +225,7 @@ def warn_if_unfitted(model: Any) -> None:
     kernel = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
     if kernel is None or not kernel.has_lengthscale:
         return
+    # softplus(0) is log(2).
     untouched = kernel.raw_lengthscale == 0
     prior = kernel._modules.get("lengthscale_prior")
     if isinstance(prior, LogNormalPrior):  # which keeps its mode in single precision
@@ -251,13 +245,10 @@ def warn_if_unfitted(model: Any) -> None:
 
 
 class NotesOnNoise:
-    r"""Warnings that a mean process raises with each posterior; looks at values when it must.
+    r"""The warnings that a mean process raises with each posterior; reads values only when needed.
 
-    Args:
-        model: The process of the mean.
-        noise: `batch_shape x n x 1` variances of the means of the rows.
-        counts: Numbers of repeats, of the same shape; rows without any do not count.
-        positive: Whether the noise of one repeat is positive, of the same shape.
+    The noise of the means of the rows, the numbers of repeats, and whether the noise of one repeat
+    is positive are `batch_shape x n x 1`. Rows without repeats do not count.
     """
 
     @torch.no_grad()
@@ -277,7 +268,6 @@ class NotesOnNoise:
 
     @cached_property
     def warnings(self) -> list[str]:
-        r"""The warnings."""
         small, short = self._small, self._short
         is_small, is_short = torch.stack([small.any(), short.any()]).tolist()  # in one look
         notes = [_note_on_small_scale(self._scale, small)] if is_small else []
@@ -305,7 +295,6 @@ def _note_on_small_scale(scale: Tensor, small: Tensor) -> str:
 
 
 def _note_on_raised_noise(noise: Tensor, least: Tensor, short: Tensor) -> str:
-    r"""The warning if a model uses more noise than estimated."""
     used = least.expand_as(noise)[short].max().item()
     return (
         f"The noise of {int(short.sum())} of {short.numel()} means of readings is raised from "
@@ -319,4 +308,5 @@ def _note_on_raised_noise(noise: Tensor, least: Tensor, short: Tensor) -> str:
 def _are_constant(means: Tensor, num_observed: Tensor) -> Tensor:
     spread = means.amax(dim=-2) - means.amin(dim=-2)
     rounding = torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
+    # One observed row is no evidence of a constant outcome.
     return (spread <= rounding) & (num_observed > 1)

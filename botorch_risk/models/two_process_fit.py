@@ -90,6 +90,8 @@ class TwoProcessFit:
         self._require_own_data()
         result = self.noise.fit_with_mean(self.mean_model, self._outcomes, **options)
         self.refresh_noise()
+        # The evidence integrated the constant out. Its best value follows from the noise of the
+        # rows.
         _set_best_constant(self.mean_model)
         self.eval()
         _warn_of_copies_everywhere(self)
@@ -104,9 +106,7 @@ class TwoProcessFit:
         sampled by itself.
 
         Raises:
-            NotInClosedFormError: If the noise has other evidence than all readings, or a part of a
-                process is not supported.
-            UnsupportedError: If the model was conditioned.
+            NotInClosedFormError, UnsupportedError: As in `fit_in_closed_form`.
         """
         self._require_own_data()
         if self.noise.is_known or self.knows_variances:
@@ -126,13 +126,12 @@ class TwoProcessFit:
     def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
         r"""Fit both processes at once, or one after the other by another loss.
 
-        Args:
-            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. The noise is
-                fitted, Eq. (16) is evaluated, and the mean is fitted; twice if the residuals from
-                the mean inform the noise. `fit_exact_gp`, of both at once if possible, if omitted.
+        One after the other, the noise is fitted, Eq. (16) is evaluated, and the mean is fitted;
+        twice if the residuals from the mean inform the noise. Returns whether all fits succeeded.
 
-        Returns:
-            Whether all fits succeeded.
+        Args:
+            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. If omitted,
+                `fit_exact_gp` fits both at once if possible.
         """
         if fit is None and self.noise.fits_with_mean:
             with suppress(NotInClosedFormError):
@@ -140,6 +139,7 @@ class TwoProcessFit:
         fit = fit or (lambda process: not fit_exact_gp(process).has_failed)
         fitted = True
         for _ in range(1 + self.noise.num_alternations):
+            # The fit stands first: a failure of one process must not skip the fit of the other.
             fitted = self.noise.fit(fit) and fitted
             self.refresh_noise()
             fitted = fit(self.mean_model) and fitted
@@ -165,10 +165,13 @@ def _warn_of_copies_everywhere(model: Any) -> None:
     repeated = outcomes.counts > 1
     spread = outcomes.variances.where(repeated, 0.0).amax(dim=-2)
     scale = outcomes.means.var(dim=-2, correction=0)
+    # A spread of exactly 0 has a warning of its own when the noise process is built.
     suspect = repeated.any(dim=-2) & (spread < _QUIET * scale) & (spread > 0)
     if not bool(suspect.any()) or not bool((outcomes.counts > 0).all()):
         return
     transform = model.mean_model._modules.get("input_transform")
+    # Only the means: what scatters about a smooth function of them is noise that repeats do not
+    # show.
     single = type(model)(model.train_X, outcomes.means, input_transform=copy.deepcopy(transform))
     single.fit_processes()
     with torch.no_grad():

@@ -1,8 +1,8 @@
 r"""Scales on which a Gaussian process models the noise variance.
 
-A link maps the variance to the scale of the process. It is increasing, so a
-quantile of the process maps to the quantile of the variance, and confidence bounds stay
-exact. The observations are sample variances `s^2` of k repeats.
+A link maps the variance to the scale of the process. It is increasing, so a quantile of the process
+maps to the quantile of the variance, and confidence bounds stay exact. The observations are sample
+variances `s^2` of k repeats.
 
 On the logarithmic scale, repeats that are all equal (s^2 = 0, as rounded instruments give) count
 as censored below the smallest positive sample variance of the data. On the identity scale
@@ -64,7 +64,7 @@ class VarianceLink(ABC):
         r"""The scaling of the process's observations.
 
         Args:
-            observed: `batch_shape x n x 1`, True where an entry is an observation.
+            observed: `batch_shape x n x 1`, True for an observation, False for a filler.
             noise: `batch_shape x n x 1` variances of the observations; `None` if inferred.
             resolution: `batch_shape x 1 x 1`, the smallest sample variance that the data resolve.
         """
@@ -73,8 +73,7 @@ class VarianceLink(ABC):
 class IdentityLink(VarianceLink):
     r"""The process models the variance itself, as the paper does (RAHBO, Eqs. 13-15, 32-33).
 
-    `s^2` is unbiased with variance `2 rho^4 / (k - 1)` for Gaussian repeats; it is
-    heavy-tailed for k = 2 and 3, so it is scaled by its mean, not by its standard deviation.
+    `s^2` is unbiased with variance `2 rho^4 / (k - 1)` for Gaussian repeats.
     """
 
     def apply(self, variances: Tensor) -> Tensor:
@@ -90,6 +89,7 @@ class IdentityLink(VarianceLink):
         return values
 
     def inverse_and_slope(self, values: Array) -> tuple[Array, Array]:
+        # Ones in the form of the values, a tensor or an array.
         return values, 0 * values + 1
 
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class LogLink(VarianceLink):
     def censored_observations(
         self, limits: Tensor, counts: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Gaussian observations that replace `s^2 <= limit`.
+        r"""Gaussian observations that replace `s^2 <= limit`, and their variances.
 
         Identical repeats have no logarithm. They show that the sample variance is below the
         resolution of the data, which has probability
@@ -134,10 +134,8 @@ class LogLink(VarianceLink):
         The observation is the Gaussian factor that turns the population of log noise variances,
         N(mean, variance), into one with the mean and variance of its product with that
         probability (a site of expectation propagation whose cavity is the population).
-
-        Returns:
-            Observations of the log noise variance and their variances.
         """
+        # Gauss-Hermite for the weight exp(-x^2 / 2), which is the standard normal density's.
         nodes, weights = (
             torch.as_tensor(part).to(counts) for part in np.polynomial.hermite_e.hermegauss(64)
         )
@@ -149,11 +147,13 @@ class LogLink(VarianceLink):
         leading = half * log_x - (half + 1).lgamma()
         tiny = torch.finfo(h.dtype).tiny
         log_probability = probability.clamp_min(tiny).log().where(probability > tiny, leading)
+        # As logarithms: a limit far below the population would leave 0 / 0.
         weights = (weights.log() + log_probability).softmax(dim=-1)
         deviation = h - mean.unsqueeze(-1)
         shift = (weights * deviation).sum(dim=-1)
         tilted = (weights * (deviation - shift.unsqueeze(-1)).square()).sum(dim=-1)
-        # The factor is log-concave, so that its precision is positive up to rounding.
+        # The site is the tilted normal divided by the population. The factor is log-concave, so
+        # its precision is positive up to rounding.
         noise = 1 / (1 / tilted - 1 / variance).clamp_min(1e-6 / variance)
         return mean + shift * (1 + noise / variance), noise
 
@@ -208,13 +208,14 @@ LEAST_LOG_VARIANCE = 0.25
 class ObservedScale(Standardize):
     r"""Centre and scale by statistics of the observed entries, for outcomes of any scale.
 
-    `observed` is `batch_shape x n x 1`, True where an entry is an observation.
+    `observed` is `batch_shape x n x 1`, as in `VarianceLink.outcome_transform`.
     """
 
     observed: Tensor
 
     def __init__(self, observed: Tensor) -> None:
         super().__init__(m=1, batch_shape=observed.shape[:-2])
+        # Not part of the state: a model with other rows could not load it.
         self.register_buffer("observed", observed, persistent=False)
 
     def forward(
@@ -305,6 +306,7 @@ class SignalScale(ObservedScale):
         own = torch.zeros_like(spread) if self.noise is None else self._average(self.noise)
         signal = (spread - own).clamp_min(0.0)
         error = 2 * (signal + own).square() / (count - 1).clamp_min(1)
+        # One observation has no spread: the typical variance alone is left.
         error = error.where(count > 1, torch.full_like(error, torch.inf))
         doubt = signal.clamp_min(TYPICAL_LOG_VARIANCE).square()
         trust = doubt / (error + doubt)
@@ -365,6 +367,7 @@ def scale_of_observed(
         )
     if bool(observed.all()):
         return transform
+    # An exact type: a subclass may do more than standardise.
     if type(transform) is Standardize:
         return StandardDeviationScale(observed)
     raise UnsupportedError(

@@ -34,20 +34,9 @@ SUSPECT = 3.0
 def without_wrong_readings(
     data: TrainingData, limit: float | None, kind: Callable[..., Any], options: Mapping[str, Any]
 ) -> tuple[TrainingData, Tensor]:
-    r"""Drop wrong readings by fits of another model with the same options.
+    r"""`drop_wrong_readings` by fits of another model of a class, with the same options.
 
-    Args:
-        data: With readings.
-        limit: As in `drop_wrong_readings`; None drops nothing.
-        kind: The class of the model.
-        options: Options of the model; each fit gets copies of modules, since a fit changes them.
-
-    Returns:
-        As `drop_wrong_readings`.
-
-    Raises:
-        UnsupportedError: If there are no readings from which the noise is learnt.
-        ValueError: If `limit` is not > 0.
+    Each fit gets copies of modules, since a fit changes them. A limit of None drops nothing.
     """
     if limit is None:
         return data, torch.zeros(0, data.X.dim(), dtype=torch.long, device=data.X.device)
@@ -76,13 +65,10 @@ def drop_wrong_readings(
 ) -> tuple[TrainingData, Tensor]:
     r"""Drop the readings that are more than `limit` standard deviations off.
 
-    Args:
-        data: With readings.
-        limit: > 0.
-        fitted: Builds and fits a `MeanVarianceGP` on readings.
+    `fitted` builds and fits a `MeanVarianceGP` on readings.
 
     Returns:
-        The data without them, and where in `train_Y` each is from: its replicate, row and column,
+        The data without them, and the position in `train_Y` of each: its replicate, row and column,
         `m x (b + 2)` for `b` batch dimensions. A row without any reading is left out, and counts 0
         readings in a batch.
     """
@@ -115,14 +101,11 @@ def drop_wrong_readings(
 def _first_look(
     model: Any, kept: TrainingData, here: Tensor, limit: float, left: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""The readings that are surely wrong, and all of the rows that have to be judged by others.
+    r"""The readings that are surely wrong, and all readings of rows to be judged by other rows.
 
-    Args:
-        model: Fitted to the kept readings.
-        kept: The readings so far.
-        here: Where they are, `batch_shape x n x k`.
-        limit: Of a wrong reading.
-        left: How many of a replicate may still be dropped, `batch_shape x 1 x 1`.
+    `here`, `batch_shape x n x k`, marks the readings of the whole table that are kept, to which the
+    model was fitted. `left`, `batch_shape x 1 x 1`, is how many of a replicate may still be
+    dropped.
     """
     assert kept.readings is not None
     size = torch.zeros(here.shape, dtype=kept.readings.dtype, device=here.device)
@@ -137,6 +120,7 @@ def _first_look(
     order, counts = of_rows.argsort(dim=-1, descending=True, stable=True), here.sum(dim=-1)
     in_order = counts.gather(-1, order)
     before = torch.zeros_like(counts).scatter(-1, order, in_order.cumsum(dim=-1) - in_order)
+    # The worst rows first, while the allowance for dropped readings lasts.
     suspect = (of_rows > SUSPECT) & (before < (left - _number(wrong)).squeeze(-1))
     return wrong, here & suspect.unsqueeze(-1)
 
@@ -174,15 +158,11 @@ def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
     r"""Each reading, standardised by its leave-one-out prediction, `batch_shape x n x k`.
 
     At the mode of the log noise variances, row `i` acts like an observation of slope `g` and weight
-    `w`; without it they are normal with variance `c = 1 / (1 / S_ii - w_i)`, where `S` is their
+    `w`. Without it, `h_i` is normal with variance `c = 1 / (1 / S_ii - w_i)`, where `S` is the
     posterior covariance, and mean `h_i - c g_i`. The noise `r` of a reading is the resulting
     expectation. The process without the row has mean `m = y - a_i / P_ii` and variance
     `v = 1 / P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
     conditioned.
-
-    Args:
-        model: A `MeanVarianceGP` whose noise is learnt from readings.
-        readings: Those of its rows, `batch_shape x n x k`; NaN where one is missing.
     """
     mean, spread, noise, data = _without_own_row(model)
     n = readings.shape[-2]
@@ -212,13 +192,7 @@ def scores_of_rows(model: Any) -> Tensor:
 def scores_of_others(model: Any, X: Tensor, readings: Tensor) -> Tensor:
     r"""Readings of rows that a model has not seen, standardised, in absolute value.
 
-    Args:
-        model: A fitted `MeanVarianceGP`.
-        X: `batch_shape x n x d` inputs.
-        readings: `batch_shape x n x k`, NaN where one is missing.
-
-    Returns:
-        `batch_shape x n x k`.
+    Inputs are `batch_shape x n x d`, readings and scores `batch_shape x n x k`.
     """
     mean, variance = (part.reshape(*X.shape[:-1], 1) for part in model.mean_marginals(X))
     return (readings - mean).abs() / (variance + model.predicted_noise(X)).sqrt()
@@ -230,6 +204,7 @@ def _without_own_row(model: Any) -> tuple[Tensor, Tensor, Tensor, Any]:
     part = at.likelihood
     weight = part.expected_curvature(data)
     root = weight.sqrt()
+    # I + W^1/2 C W^1/2 has eigenvalues of at least 1, so its factor exists for any weights.
     balanced = prior * root.unsqueeze(-1) * root.unsqueeze(-2)
     balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
     factor = torch.linalg.cholesky(balanced)
@@ -239,9 +214,11 @@ def _without_own_row(model: Any) -> tuple[Tensor, Tensor, Tensor, Any]:
     cavity = 1 / (1 / posterior - weight)
     # Rounding, if the row is worth next to nothing.
     cavity = torch.where((cavity > 0) & (cavity <= variance), cavity, variance)
+    # The expectation of a log-normal variable.
     noise = (at.h - cavity * part.slope + cavity / 2).exp().unsqueeze(-1)
     precision = part.precision.diagonal(dim1=-2, dim2=-1)
     mean = (data.means - part.weights / precision).unsqueeze(-1)
     own = part.noise + data.floor.unsqueeze(-1)
+    # Rounding, if the noise of a row is far larger than what the others leave open.
     spread = (1 / precision - own).clamp_min(0.0).unsqueeze(-1)
     return mean, spread, noise, data

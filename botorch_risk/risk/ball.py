@@ -29,11 +29,8 @@ class Ball(RiskMeasure, ABC):
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The distribution with the smallest expectation in the ball, `... x n_w`.
 
-        It is NaN for a row with a value that is not finite.
-
-        Args:
-            values: `... x n_w` values.
-            weights: The centre, broadcastable to the values.
+        It is NaN for a row with a value that is not finite. The weights, broadcastable to the
+        values `... x n_w`, are the centre.
         """
 
     @abstractmethod
@@ -63,7 +60,7 @@ def centred(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def from_zero_to_one(values: Tensor) -> Tensor:
-    r"""Values less the smallest in units of their range; 0 where all are equal."""
+    r"""Values minus the smallest, in units of their range; 0 if all are equal."""
     lowest = values.amin(dim=-1, keepdim=True)
     spread = values.amax(dim=-1, keepdim=True) - lowest
     return (values - lowest) / spread.where(spread > 0, 1.0)

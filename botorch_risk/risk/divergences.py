@@ -38,9 +38,6 @@ def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius:
     Returns:
         Probabilities, `... x n_w`.
 
-    Raises:
-        ValueError: If the radius is negative or not finite.
-
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
         >>> kullback_leibler_worst_distribution(values, weights, radius=0.1)
@@ -105,17 +102,13 @@ def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float
     `risk = mean - sqrt(variance (m (1 + radius) - 1))`. Exact.
 
     Args:
-        values: `... x n_w` finite values.
-        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
-            checked). Points of weight 0 stay at 0.
+        values: As in `kullback_leibler_worst_distribution`, `... x n_w`, like the weights.
+        weights: The distribution at the centre, broadcastable to `... x n_w`.
         radius: The largest divergence. From a radius of `1 / p - 1` on, where p is the probability
             of the smallest value, all probability is there.
 
     Returns:
         Probabilities, `... x n_w`.
-
-    Raises:
-        ValueError: If the radius is negative or not finite.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -196,9 +189,6 @@ class KullbackLeiblerBall(Ball):
     Args:
         radius: The largest relative entropy of the distribution to the weights, in nats.
 
-    Raises:
-        ValueError: If the radius is negative or not finite.
-
     Example:
         >>> measure = KullbackLeiblerBall(radius=0.1)
         >>> measure(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25]))
@@ -217,6 +207,8 @@ class KullbackLeiblerBall(Ball):
         # Far from all values the weights of a density are so small that one becomes 0 before the
         # other does. What they would add is nothing.
         others = others.where(others > torch.finfo(others.dtype).tiny ** 0.3, 0.0)
+        # `xlogy` is 0 for a probability of 0, and leaves infinity outside the support of the
+        # weights.
         return (torch.special.xlogy(others, others) - torch.special.xlogy(others, weights)).sum(-1)
 
 
@@ -229,9 +221,6 @@ class ChiSquareBall(Ball):
 
     Args:
         radius: The largest divergence of the distribution from the weights.
-
-    Raises:
-        ValueError: If the radius is negative or not finite.
 
     Example:
         >>> measure = ChiSquareBall(radius=0.2)

@@ -71,9 +71,7 @@ class RiskMeasure(ABC):
             not finite, so a failed replicate does not affect the others.
 
         Raises:
-            BotorchTensorDimensionError: If the weights do not broadcast to the values.
-            InputDataError: If no row is finite, the values are not floating-point numbers, or the
-                weights are not probabilities.
+            InputDataError: If no row is finite, or the weights are not probabilities.
         """
         values, weights = as_tensor("values", values), as_tensor("weights", weights)
         weights = weights.to(values)
@@ -99,11 +97,10 @@ class RiskMeasure(ABC):
         return risk, slope
 
     def _value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The same of checked values, here by autograd."""
+        r"""`value_and_slope` of checked values, here by autograd."""
         return differentiated(lambda values: self._evaluate(values, weights), values)
 
     def value_and_slope_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
-        r"""`value_and_slope` of arrays."""
         risk, slope = self.value_and_slope(*map(torch.from_numpy, (values, weights)))
         return risk.numpy(), slope.numpy()
 
@@ -111,9 +108,9 @@ class RiskMeasure(ABC):
         r"""The expected risk of normal values, if it follows from their marginals; else None.
 
         Args:
-            mean: `... x n_w`, in which it is differentiable.
+            mean: `... x n_w`, in which the result is differentiable.
             variance: `... x n_w`.
-            weights: Probabilities, broadcastable to `... x n_w`.
+            weights: As in a call.
         """
         return None
 
@@ -143,7 +140,7 @@ class RiskMeasure(ABC):
     def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`, `... x n_w` each.
 
-        They have the shape `...`, and are NaN where the risk is NaN.
+        They have the shape `...`, and are NaN if the risk is NaN.
         """
         lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
         weights = as_tensor("weights", weights).to(lower)
@@ -155,14 +152,14 @@ class RiskMeasure(ABC):
         return low, high
 
     def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Bounds of the risk between checked values; overridden if the measure is not monotone."""
+        r"""Bounds for checked values; overridden if the measure is not monotone."""
         return self._evaluate(lower, weights), self._evaluate(upper, weights)
 
 
 class PickingRiskMeasure(RiskMeasure, ABC):
     r"""A measure whose risk is one of the values.
 
-    Its gradient is the gradient of that value alone. A subclass says which value it is; raising one
+    Its gradient is the gradient of that value alone. A subclass returns its index; raising a value
     must not lower the risk.
     """
 
@@ -200,10 +197,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
         return risk, index.masked_fill(risk.isnan(), 0)
 
     def pick_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
-        r"""`pick` in NumPy, for weights that were checked.
-
-        At a few rows it takes a third of the time.
-        """
+        r"""`pick` in NumPy, for checked weights; a third of the time for a few rows."""
         index = self._index_on_host(values, weights)
         finite = np.isfinite(values.sum(axis=-1))
         return np.where(finite, _entry(values, index), np.nan), np.where(finite, index, 0)
@@ -248,7 +242,6 @@ def _of_finite_rows(
 
 
 def _are_finite(first: Tensor, *others: Tensor) -> Tensor:
-    r"""Whether all values of a row are finite."""
     finite = (first.abs() < torch.inf).all(dim=-1)
     for values in others:
         finite &= (values.abs() < torch.inf).all(dim=-1)
@@ -306,10 +299,8 @@ def _ascending(
     r"""The lowest values in ascending order, enough to exceed a level.
 
     If all rows share their weights these are few, and on a CPU finding them is faster than sorting.
-
-    Returns:
-        The values and their indices, `... x k`; their weights and the cumulative weights, in
-        float64; and the total of all weights, `... x 1`.
+    Returns the values and their indices, `... x k`; their weights and the cumulative weights, in
+    float64; and the total of all weights, `... x 1`.
     """
     given, weights = weights, weights.double()
     total = weights.cumsum(dim=-1)[..., -1:]
@@ -400,9 +391,6 @@ class ValueAtRisk(PickingRiskMeasure):
 
     Warns:
         UserInputWarning: If the level is above 0.5, once for each level, as BoTorch's alpha is.
-
-    Raises:
-        ValueError: If the level is outside (0, 1).
 
     Example:
         >>> values, weights = torch.tensor([3.0, 1.0, 2.0, 4.0]), torch.full((4,), 0.25)
@@ -525,9 +513,6 @@ class WorstCase(PickingRiskMeasure):
         over: `"support"` leaves out points of weight 0; `"points"` includes them all, as a ball of
             distributions around the weights does.
 
-    Raises:
-        ValueError: If `over` is neither.
-
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.5, 0.5])
         >>> WorstCase()(values, weights), WorstCase(over="points")(values, weights)
@@ -585,10 +570,6 @@ class ShareAbove(RiskMeasure):
         threshold: In the unit of the outcome; a value equal to it does not count as above.
         under: The monotone measure of the indicators, `Expectation()` or a ball.
 
-    Raises:
-        TypeError: If `under` is not a risk measure.
-        ValueError: If the threshold is not finite, or `under` not monotone.
-
     Example:
         >>> from botorch_risk.risk import TotalVariationBall
         >>> values, weights = torch.tensor([0.2, 0.6, 0.9]), torch.tensor([0.5, 0.25, 0.25])
@@ -645,15 +626,12 @@ class MeanVariance(RiskMeasure):
         risk = E[values] - risk_aversion * Var[values]
 
     Not monotone: raising the largest value may cost more variance than it gains. The risk of an
-    upper bound is therefore not an upper bound; `bounds` gives valid ones. The variance is that
+    upper bound is therefore not an upper bound; `bounds` gives valid ones. The variance is taken
     over the environment; Eq. (2) of [Makarova2021rahbo]_ has the variance of the observation noise
-    in its place.
+    instead.
 
     Args:
         risk_aversion: Weight of the variance, >= 0, in units of one over the outcome.
-
-    Raises:
-        ValueError: If `risk_aversion` is negative or not finite.
 
     Example:
         >>> measure, weights = MeanVariance(risk_aversion=1.0), torch.tensor([0.5, 0.5])
@@ -688,9 +666,6 @@ class MeanVariance(RiskMeasure):
         the smallest variance, whose two terms are attained at different values. The smallest risk
         is a combinatorial problem; the lower bound is its dual, exact up to splitting the
         probability of one point between its two ends.
-
-        Raises:
-            ValueError: If an upper bound lies below its lower bound.
         """
         if may_look(lower) and (upper < lower).any():
             raise ValueError(

@@ -32,7 +32,7 @@ class MinimaxApproximation(RiskMeasure):
     bound drops q >= 0. It needs only matrix products, without solving a program. We re-derived it
     from the convexity of V; the midpoint is off by at most half of `upper - lower`.
 
-    Not monotone in the values, and it jumps where the smallest value moves to another point;
+    Not monotone in the values, and it jumps when the smallest value moves to another point;
     `bounds` gives bounds for values within limits.
 
     Args:
@@ -44,7 +44,6 @@ class MinimaxApproximation(RiskMeasure):
             uses K = I in S alone, and `lower` may then lie above the worst case.
 
     Raises:
-        ValueError: If the radius is negative or not finite, or the sensitivity is unknown.
         RuntimeError: If called before `bind`.
 
     Example:
@@ -78,8 +77,7 @@ class MinimaxApproximation(RiskMeasure):
         r"""The measure over the points of an environment, whose kernel matrix is factored once.
 
         A measure already bound to these points is returned unchanged, even with another radius
-        (`dataclasses.replace`), so a loop over one grid factors the matrix once. For errors see
-        `MaximumMeanDiscrepancyBall.bind`.
+        (`dataclasses.replace`), so a loop over one grid factors the matrix once.
         """
         points = environment.points
         if mmd.same_points(self._points, points):

@@ -33,9 +33,8 @@ def maximum_mean_discrepancy_worst_distribution(
 
     The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
     certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values; over few points
-    first if the kernel matrix has many rows. Points of weight
-    0 may receive probability. If several distributions attain the minimum, one of them is returned.
-    Always in float64.
+    first if the kernel matrix has many rows. Points of weight 0 may receive probability. If several
+    distributions attain the minimum, one of them is returned. Always in float64.
 
     Args:
         values: `... x n_w` finite values.
@@ -50,9 +49,6 @@ def maximum_mean_discrepancy_worst_distribution(
         Probabilities, `... x n_w`.
 
     Raises:
-        ValueError: If the radius is negative or not finite.
-        BotorchTensorDimensionError: If the kernel matrix does not fit the values.
-        InputDataError: If it is not symmetric and positive semi-definite.
         UncertifiedWorstCaseError: If the gap stays above 1e-6. Not seen for radii of 1e-4 and more
             at up to 1,024 points; at 1e-6 the rounding of smooth kernels prevents it.
 
@@ -115,7 +111,7 @@ class _Ball:
         spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
         costs, images = (values - lowest) / spread, centres @ self.root.T
         # Probabilities sum to 1, so that the rows may be moved to a reference: B p - a is the same,
-        # and its digits do not cancel where all images are far from 0 and close to each other.
+        # and its digits do not cancel if all images are far from 0 and close to each other.
         reference, shared = self._shared_about(images[:, self._rows].mean(dim=0))
         image = (images[:, self._rows] - reference) / self.radius
         program = BallProgram.start(costs, centres, image)
@@ -167,8 +163,6 @@ class MaximumMeanDiscrepancyBall(Ball):
             BoTorch's `CategoricalKernel` knows no order.
 
     Raises:
-        TypeError: If the kernel is not a function.
-        ValueError: If the radius is negative or not finite.
         RuntimeError: If called before `bind`.
 
     Example:
@@ -190,12 +184,7 @@ class MaximumMeanDiscrepancyBall(Ball):
         check_functions(kernel=self.kernel)
 
     def bind(self, environment: Any) -> MaximumMeanDiscrepancyBall:
-        r"""The measure over the points of an environment, whose kernel matrix is factored once.
-
-        Raises:
-            BotorchTensorDimensionError, InputDataError: If the kernel matrix has the wrong shape or
-                is not symmetric and positive semi-definite.
-        """
+        r"""The measure over the points of an environment, whose kernel matrix is factored once."""
         balls = _KernelBalls(kernel_matrix_of(self.kernel, environment), self.radius)
         return replace(self, _balls=balls)
 
@@ -219,11 +208,7 @@ T = TypeVar("T")
 
 
 def kernel_matrix_of(kernel: Kernel, environment: Any) -> Tensor:
-    r"""The kernel matrix of an environment's points, in float64 and without a graph.
-
-    Raises:
-        BotorchTensorDimensionError: If the kernel does not return `batch_shape x n_w x n_w`.
-    """
+    r"""The kernel matrix of an environment's points, in float64 and without a graph."""
     points = environment.points.double()
     with torch.no_grad():
         matrix = to_dense(kernel(points, points)).double()
@@ -247,9 +232,7 @@ def without_copies(kernel_matrix: Tensor) -> Tensor:
 def eigen(kernel_matrix: Tensor) -> tuple[Tensor, Tensor]:
     r"""Eigenvalues and eigenvectors in float64, with negative rounding errors set to 0.
 
-    Raises:
-        BotorchTensorDimensionError: If the matrix is not square.
-        InputDataError: If it is not symmetric or has an eigenvalue below 0, up to rounding.
+    Refuses a matrix that is not symmetric and positive semi-definite up to rounding.
     """
     if kernel_matrix.dim() < 2 or kernel_matrix.shape[-1] != kernel_matrix.shape[-2]:
         raise BotorchTensorDimensionError(

@@ -25,12 +25,8 @@ MANY_ROWS = 2 * FEW  # measured at 256 and 625 rows, where the restricted progra
 def solve_on_few_points(B: Tensor, program: BallProgram, tolerance: float) -> None:
     r"""Improve in place the distributions and bounds whose optimum lies on few points.
 
-    The others keep what they have: a distribution in the ball and a bound that holds.
-
-    Args:
-        B: `r x n_w`, r at least `FEW`.
-        program: One program for each candidate.
-        tolerance: Of the gap.
+    The others keep their distribution in the ball and their bound, which still hold. `B` is
+    `r x n_w`, r at least `FEW`; the tolerance limits the gap.
     """
     rows = (program.gap > tolerance).nonzero().squeeze(-1)
     order = program.costs[rows]
@@ -45,13 +41,9 @@ def solve_on_few_points(B: Tensor, program: BallProgram, tolerance: float) -> No
 
 
 def _improve(B: Tensor, program: BallProgram, points: Tensor, tolerance: float) -> Tensor:
-    r"""Solve over the points of each candidate; returns the order in which points should come in.
+    r"""Solve over the points `b x FEW` of each candidate.
 
-    Args:
-        B: `r x n_w`.
-        program: Of `b` candidates.
-        points: Indices, `b x FEW`.
-        tolerance: Of the gap.
+    Returns the order in which points should come in.
     """
     centre, a = program.centre, program.image
     away = B.T[points] - a.unsqueeze(-2)  # b x FEW x r

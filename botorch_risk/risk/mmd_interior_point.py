@@ -67,11 +67,9 @@ class BallRows:
         return self
 
     def image(self, x: Tensor) -> Tensor:
-        r"""`G x`, `b x (1 + r)`."""
         return x @ self.G.T
 
     def adjoint(self, y: Tensor) -> Tensor:
-        r"""`G' y`, `b x n_w`."""
         return y @ self.G
 
     def gram(self, diagonal: Tensor) -> Tensor:
@@ -137,11 +135,7 @@ class BallProgram:
     def improve(self, distribution: Tensor, slack: Tensor, t: Tensor, nu: Tensor) -> None:
         r"""Keep a distribution in the ball, and the bound of a nu, if they are the best so far.
 
-        Args:
-            distribution: `b x n_w`.
-            slack: `c - t - B'nu`, `b x n_w`.
-            t: `b`.
-            nu: `b x r`.
+        The slack is `c - t - B'nu`, `b x n_w`.
         """
         value = (self.costs * distribution).sum(dim=-1)
         better = value < self.value
@@ -261,7 +255,7 @@ def _advance(
     target = (ahead / now) ** 3 * now / (x.shape[-1] + 1)
 
     # The corrector makes up for the products of steps that the linear equations leave out.
-    # In the cone these are of scaled steps, of which the predictor has W^-1 dz = -lam - W dcone.
+    # In the cone the steps are scaled; for the predictor, W^-1 dz = -lam - W dcone.
     lam, scaled = newton.scaling.apply(cone), newton.scaling.apply(predictor.cone)
     second_order = product(-lam - scaled, scaled)  # (W^-1 dz) o (W dcone)
     centring = torch.cat([target - second_order[:, :1], -second_order[:, 1:]], dim=-1)

@@ -31,9 +31,6 @@ def total_variation_worst_case(
         half_convention: Whether `radius` is instead half the l1 distance, the probability that
             moves, the usual definition of total variation.
 
-    Raises:
-        ValueError: If the radius is negative or not finite.
-
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
         >>> total_variation_worst_case(values, weights, radius=0.5)
@@ -48,9 +45,7 @@ def total_variation_worst_case(
 def total_variation_worst_distribution(
     values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
 ) -> Tensor:
-    r"""The distribution that attains `total_variation_worst_case`, [Huang2024kde]_, Eq. (5).
-
-    The arguments are the same.
+    r"""The distribution that attains `total_variation_worst_case`, with the same arguments.
 
     Returns:
         Probabilities, `... x n_w`.
@@ -90,9 +85,6 @@ class TotalVariationBall(Ball):
     Args:
         radius: The l1 distance, the paper's delta.
         half_convention: Whether `radius` is half the l1 distance instead.
-
-    Raises:
-        ValueError: If the radius is negative or not finite.
 
     Example:
         >>> measure = TotalVariationBall(radius=0.5)

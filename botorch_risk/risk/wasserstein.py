@@ -49,16 +49,11 @@ def wasserstein_worst_distribution(
             checked).
         distances: `n_w x n_w`, >= 0 with a diagonal of 0, or one for each of the leading dimensions
             of the values, `batch_shape x n_w x n_w`.
-        radius: In the unit of the distances. At radius 0 it is the weights, even where distances
-            are 0.
+        radius: In the unit of the distances. At radius 0 the result is the weights, even if some
+            distances are 0.
 
     Returns:
         Probabilities, `... x n_w`.
-
-    Raises:
-        ValueError: If the radius is negative or not finite.
-        BotorchTensorDimensionError: If the distances do not fit the values.
-        InputDataError: If they are negative or not finite, or not 0 on the diagonal.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -89,9 +84,8 @@ class _Pairs:
     def cheapest(self, costs: Tensor, price: Tensor) -> tuple[Tensor, Tensor]:
         r"""The target of each point's probability and the distance; `k x rows x n_w` each.
 
-        Args:
-            costs: `k x rows x n_w`; k is 1 or the number of matrices.
-            price: The price of a unit of distance, `k x rows x 1`.
+        Costs are `k x rows x n_w`, k 1 or the number of matrices; the price of a unit of distance
+        is `k x rows x 1`.
         """
         distances = self.distances.reshape(-1, *self.shape[-2:])
         n_w, parts = costs.shape[-1], []
@@ -156,7 +150,6 @@ class _Line:
         return rows.gather(-1, self.order.reshape(-1, 1, rows.shape[-1]).expand(rows.shape))
 
     def restored(self, rows: Tensor) -> Tensor:
-        r"""Restore the given order of the points."""
         order = self.order.reshape(-1, 1, rows.shape[-1]).expand(rows.shape)
         return torch.zeros_like(rows).scatter(-1, order, rows)
 
@@ -282,8 +275,6 @@ class WassersteinBall(Ball):
             different units, scale them here.
 
     Raises:
-        TypeError: If the metric is not a function.
-        ValueError: If the radius is negative or not finite.
         RuntimeError: If called before `bind`.
 
     Example:
@@ -304,12 +295,7 @@ class WassersteinBall(Ball):
         check_functions(metric=self.metric)
 
     def bind(self, environment: Any) -> WassersteinBall:
-        r"""The measure over the points of an environment, whose distances are computed once.
-
-        Raises:
-            BotorchTensorDimensionError, InputDataError: If the distances have the wrong shape, are
-                negative or not finite, or not 0 on the diagonal.
-        """
+        r"""The measure over the points of an environment, whose distances are computed once."""
         points = environment.points.detach().double()
         if self.metric is euclidean and points.shape[-1] == 1 and not _categories(environment):
             return replace(self, _plans=_Line.of(without_copies(points).squeeze(-1)))
@@ -343,8 +329,6 @@ class WassersteinRegularization(RiskMeasure):
         metric: As in `WassersteinBall`.
 
     Raises:
-        TypeError: If the metric is not a function.
-        ValueError: If the radius is negative or not finite.
         RuntimeError: If called before `bind`.
 
     Example:
@@ -367,7 +351,6 @@ class WassersteinRegularization(RiskMeasure):
         check_functions(metric=self.metric)
 
     def bind(self, environment: Any) -> WassersteinRegularization:
-        r"""As `WassersteinBall.bind`."""
         distances = without_copies(distances_of(self.metric, environment))
         return replace(self, _closeness=(1 / distances).where(distances > 0, 0.0))
 
