@@ -85,8 +85,8 @@ def best_gain_over_w(
     # A line gains the more, the more its slope differs: only the largest over w is needed.
     widest = np.maximum(spread.max(axis=-2), np.finfo(s.dtype).tiny)  # B x m x P
     gains = log_standard_improvement(-behind[:, None] / widest) + np.log(widest)
-    # The best line gains nothing over itself.
-    gains = np.where(behind[:, None] == 0, -np.inf, gains)
+    # The best line gains nothing over itself; one that ties with it may, by another slope.
+    np.put_along_axis(gains, best[:, None, None], -np.inf, axis=-1)
     line = gains.argmax(axis=-1)[..., None, None]
     index = np.take_along_axis(spread, line, axis=-1)[..., 0].argmax(axis=-1)
     slopes = np.take_along_axis(s, index[..., None, None], axis=-2)[..., 0, :]

@@ -68,8 +68,8 @@ class LogRiskKnowledgeGradient(RiskLookahead):
         behind = compared.risk.amax(dim=-1, keepdim=True).sub(compared.risk).unsqueeze(-2)
         widest = widest.clamp_min(torch.finfo(widest.dtype).tiny)
         gains = log_standard_improvement(-behind / widest) + widest.log()
-        # The best line gains nothing over itself.
-        line = gains.masked_fill(behind == 0, -torch.inf).argmax(dim=-1, keepdim=True)
+        # The best line gains nothing over itself; one that ties with it may, by another slope.
+        line = gains.scatter(-1, best[..., 0, :], -torch.inf).argmax(dim=-1, keepdim=True)
         return w.gather(-1, line).squeeze(-1)
 
     def _on_host(self) -> SlopeReduction:

@@ -104,8 +104,6 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     train_means: Tensor
     train_variances: Tensor
     dropped_readings: Tensor
-    _warnings: list[str]
-    _is_noise_current: bool
     _reading: dict[str, bool] | None = None  # options, if `renew` may be called
 
     # What BoTorch and GPyTorch read of a `SingleTaskGP` is the mean process's.
@@ -289,7 +287,6 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         self.train_X = X
         for name in ("counts", "means", "variances"):
             setattr(self, f"train_{name}", getattr(outcomes, name))
-        self._warnings, self._is_noise_current = [], True
         return True
 
     def _assemble(

@@ -2,6 +2,8 @@ r"""The expected gain of the largest of several lines."""
 
 import itertools
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -9,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_risk.acquisition import expected_gain
+from botorch_risk.acquisition import LogRiskKnowledgeGradient, expected_gain
 from botorch_risk.acquisition.expected_gain import (
     largest_log_gains,
     log_expected_gain,
     log_standard_improvement,
 )
+from botorch_risk.acquisition.expected_gain_on_host import best_gain_over_w
 
 
 def by_quadrature(values: Tensor, slopes: Tensor) -> float:
@@ -143,3 +146,20 @@ def test_a_bound_never_rules_out_the_largest_gain(scale: float) -> None:
     assert (found >= every - 1e-12).all()
     assert (found == -math.inf)[excluded].all() and (found[1] == -math.inf).all()
     assert torch.equal(found.argmax(dim=-1)[[0, 2, 3]], every.argmax(dim=-1)[[0, 2, 3]])
+
+
+def test_a_line_that_ties_with_the_best_decides_w() -> None:
+    r"""Two lines are level; one w moves the second of them, the other w a line far behind."""
+    values = torch.tensor([[1.0, 1.0, -3.0]], dtype=torch.double)
+    slopes = torch.tensor([[0.0, 0.8, 0.0], [0.0, 0.0, 1.5]], dtype=torch.double)  # n_w x P
+    alone = [float(log_expected_gain(values[0], row)) for row in slopes]
+    assert alone[0] > alone[1] + 1
+    gain, w, _ = best_gain_over_w(
+        values.numpy(), slopes[None, None].numpy(), torch.ones(1, 1, 2).bool().numpy()
+    )
+    assert w.tolist() == [[0]]
+    assert gain.item() == pytest.approx(alone[0])
+    of_risks = SimpleNamespace(_conditioned=SimpleNamespace(risk=values))
+    supported = torch.ones(1, 1, 2, dtype=torch.bool)
+    index: Any = LogRiskKnowledgeGradient._index_of_best
+    assert index(of_risks, slopes[None, None], supported).tolist() == [[0]]

@@ -76,9 +76,10 @@ class GuaranteedWidth:
         check_probability(delta=self.delta)
         check_numbers(min_cost=self.min_cost)
         costs = (*self.epoch_costs, self.min_cost)
-        if len(costs) < 2 or not all(0 < cost < math.inf for cost in costs):
+        are_costs = len(costs) > 1 and all(0 < cost < math.inf for cost in costs)
+        if not (are_costs and min(costs) == self.min_cost):  # an epoch has a sample at least
             raise ValueError(
-                "Expected finite `epoch_costs` and `min_cost` > 0, at least one epoch. "
+                "Expected finite `epoch_costs`, at least one, each >= `min_cost` > 0. "
                 f"Got {self.epoch_costs=}, {self.min_cost=}."
             )
 

@@ -28,6 +28,6 @@ def test_bad_widths() -> None:
         PracticalWidth(0.0)
     with pytest.raises(ValueError, match="`delta` in"):
         GuaranteedWidth(1.0, (1.0,))
-    for costs in ((), (0.0,), (math.nan,)):
-        with pytest.raises(ValueError, match="`epoch_costs` and `min_cost` > 0"):
+    for costs in ((0.5,), (), (0.0,), (math.nan,)):
+        with pytest.raises(ValueError, match="each >= `min_cost` > 0"):
             GuaranteedWidth(0.1, costs)
