@@ -2,7 +2,7 @@ r"""RAHBO that never asks for a point whose constraints may fail, after [Konig20
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +17,13 @@ from botorch_risk.arguments import check_arguments, check_counts, check_fields, 
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import NoiseConstraint, NoisyChanceConstraint
 from botorch_risk.constraints.safe_candidate import safe_candidate
-from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.papers.rahbo import MeanVarianceSearch, Weights
 from botorch_risk.recommend import recommend
 from botorch_risk.seeding import Draws
 from botorch_risk.steady import sent
 from botorch_risk.strategies.method import Method, View, rows_at
 from botorch_risk.strategies.prediction import Interval, Prediction
-from botorch_risk.strategies.space import Box, as_data, check_columns, decision_box
+from botorch_risk.strategies.space import Box, SpaceOfBox, as_data, check_columns, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 SafetyConstraint = NoisyChanceConstraint | NoiseConstraint
@@ -33,7 +32,7 @@ _NEAREST, _FARTHEST = 1e-3, 0.3
 
 
 @dataclass(frozen=True)
-class SafeStart:
+class SafeStart(SpaceOfBox):
     r"""Decisions of a box, some of which are known to be safe.
 
     Args:
@@ -41,7 +40,6 @@ class SafeStart:
         safe_points: `n x d` points, the initial design.
     """
 
-    box: Box
     safe_points: Tensor
 
     def __post_init__(self) -> None:
@@ -52,36 +50,10 @@ class SafeStart:
         check_columns(points, self.box.num_columns)
         object.__setattr__(self, "safe_points", self.box.checked(points).squeeze(0))
 
-    @property
-    def bounds(self) -> Tensor:
-        return self.box.bounds
-
-    @property
-    def num_columns(self) -> int:
-        return self.box.num_columns
-
-    def of(self, replicates: Sequence[int]) -> SafeStart:
-        return self
-
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""The safe points in their order, again from the first if there are fewer."""
         rows = torch.arange(num_points) % len(self.safe_points)
         return self.safe_points[rows.to(self.bounds.device)].repeat(len(seeds), 1, 1)
-
-    def shown(self, asked: Tensor) -> Tensor:
-        return asked
-
-    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        return self.box.rows(X, asked)
-
-    def unit(self, X: Tensor) -> Tensor:
-        return self.box.unit(X)
-
-    def from_unit(self, X: Tensor) -> Tensor:
-        return self.box.from_unit(X)
-
-    def maximize(self, acquisition: PointwiseAcquisition, *arguments: Any) -> Tensor:
-        return self.box.maximize(acquisition, *arguments)
 
     def candidates(self, X: Tensor, seeds: Sequence[int], num_points: int, stream: int) -> Tensor:
         r"""The safe points, evaluated ones, and random ones far from them and near them."""

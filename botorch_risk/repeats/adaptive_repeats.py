@@ -19,7 +19,6 @@ from botorch_risk.arguments import (
     check_nonnegative,
     check_positive,
 )
-from botorch_risk.engine import PointwiseAcquisition
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.mean_variance_samples import MeanVarianceSamples
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
@@ -30,12 +29,12 @@ from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View, rows_at
 from botorch_risk.strategies.prediction import Interval, Prediction
 from botorch_risk.strategies.running import expect_running
-from botorch_risk.strategies.space import Box, check_columns, decision_box
+from botorch_risk.strategies.space import Box, SpaceOfBox, check_columns, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True)
-class MeasuredBox:
+class MeasuredBox(SpaceOfBox):
     r"""Decisions of a box, with the number of readings in one extra, last column.
 
     Only observations count: a missing reading is NaN among the outcomes.
@@ -50,7 +49,6 @@ class MeasuredBox:
         tensor([[3., 3.]])
     """
 
-    box: Box
     initial_repeats: int
 
     def __post_init__(self) -> None:
@@ -58,24 +56,13 @@ class MeasuredBox:
         check_counts(initial_repeats=self.initial_repeats)
 
     @property
-    def bounds(self) -> Tensor:
-        return self.box.bounds
-
-    @property
     def num_columns(self) -> int:
         return self.box.num_columns + 1
-
-    def of(self, replicates: Sequence[int]) -> MeasuredBox:
-        return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Scrambled Sobol points, a function of each seed alone, with their number of readings."""
         X = self.box.initial(seeds, num_points)
         return torch.cat([X, torch.full_like(X[..., :1], self.initial_repeats)], dim=-1)
-
-    def shown(self, asked: Tensor) -> Tensor:
-        r"""The decisions with their numbers of readings."""
-        return asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""Decisions within the bounds up to rounding, with whole numbers of readings."""
@@ -88,22 +75,6 @@ class MeasuredBox:
                 f"Got {counts[wrong][0].item():g}."
             )
         return torch.cat([decisions, counts], dim=-1)
-
-    def unit(self, X: Tensor) -> Tensor:
-        return self.box.unit(X)
-
-    def from_unit(self, X: Tensor) -> Tensor:
-        return self.box.from_unit(X)
-
-    def maximize(
-        self,
-        acquisition: PointwiseAcquisition,
-        seeds: Sequence[int],
-        q: int,
-        num_restarts: int,
-        raw_samples: int,
-    ) -> Tensor:
-        return self.box.maximize(acquisition, seeds, q, num_restarts, raw_samples)
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
@@ -405,6 +405,46 @@ class Box:
         if self.discrete:
             X[..., self.discrete] = X[..., self.discrete].round()
         return X
+
+
+@dataclass(frozen=True)
+class SpaceOfBox:
+    r"""A space of a box's decisions: what a subclass does not define is the box's.
+
+    Args:
+        box: The decisions.
+    """
+
+    box: Box
+
+    @property
+    def bounds(self) -> Tensor:
+        return self.box.bounds
+
+    @property
+    def num_columns(self) -> int:
+        return self.box.num_columns
+
+    def of(self, replicates: Sequence[int]) -> Self:
+        return self
+
+    def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        return self.box.initial(seeds, num_points)
+
+    def shown(self, asked: Tensor) -> Tensor:
+        return asked
+
+    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
+        return self.box.rows(X, asked)
+
+    def unit(self, X: Tensor) -> Tensor:
+        return self.box.unit(X)
+
+    def from_unit(self, X: Tensor) -> Tensor:
+        return self.box.from_unit(X)
+
+    def maximize(self, acquisition: PointwiseAcquisition, *options: Any) -> Tensor:
+        return self.box.maximize(acquisition, *options)
 
 
 def decision_box(bounds: Tensor | Box) -> Box:
