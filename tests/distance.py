@@ -3,9 +3,9 @@ r"""How far a reader walks from `ask` to the formula: frames of ours, and files 
     python -m tests.distance [--tree PATH]
 
 For each paper's strategy, one round of `ask`, `tell`, `recommend` is traced after the first fit.
-It prints the package's frames above the formula when `ask` reaches it. Both are counted as
-they are, and with the engine as one, since a reader does not open it. `--tree` measures another
-checkout.
+It prints the package's frames above the formula when `ask` reaches it, and the files that the round
+enters. Both are counted as they are, and with the engine as one, since a reader does not open it.
+`--tree` measures another checkout.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def plain(strategy: Any) -> tuple[Tensor, Tensor]:
 
 def cases() -> dict[str, tuple[Callable[[], Any], Callable[[Any], tuple[Tensor, Tensor]], Any]]:
     r"""A strategy, how it is told, and where its formula stands, by the name of the strategy."""
-    from botorch_risk import strategies as s
+    from botorch_risk import papers
     from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
     from botorch_risk.environments import DiscreteEnvironment
 
@@ -53,24 +53,35 @@ def cases() -> dict[str, tuple[Callable[[], Any], Callable[[Any], tuple[Tensor, 
     bound = RiskUpperConfidenceBound
     return {
         "sbo_kde": (
-            lambda: s.sbo_kde(UNIT, [0, 1], context_bounds=UNIT, num_initial=5),
+            lambda: papers.sbo_kde(UNIT, [0, 1], context_bounds=UNIT, num_initial=5),
             with_contexts,
             (bound, "pointwise_bounds"),
         ),
         "drbo_kde": (
-            lambda: s.drbo_kde(UNIT, [0, 1], context_bounds=UNIT, num_initial=5),
+            lambda: papers.drbo_kde(UNIT, [0, 1], context_bounds=UNIT, num_initial=5),
             with_contexts,
             (bound, "pointwise_bounds"),
         ),
         "v_ucb": (
-            lambda: s.v_ucb(UNIT, [0, 1], environment=w, risk_level=0.2, num_initial=5),
+            lambda: papers.v_ucb(UNIT, [0, 1], environment=w, risk_level=0.2, num_initial=5),
             plain,
             (bound, "pointwise_bounds"),
         ),
         "rahbo": (
-            lambda: s.rahbo(both, [0, 1], num_repeats=5, risk_aversion=1.0, num_initial=5),
+            lambda: papers.rahbo(both, [0, 1], num_repeats=5, risk_aversion=1.0, num_initial=5),
             with_repeats,
             (RiskAverseUpperConfidenceBound, "_bound"),
+        ),
+        "uhe_bo": (lambda: papers.uhe_bo(UNIT, [0, 1], num_initial=5), plain, None),
+        "truvar": (
+            lambda: papers.truvar(
+                torch.linspace(0, 1, 21, dtype=torch.double).unsqueeze(-1),
+                [0, 1],
+                goal=papers.Maximize(),
+                num_initial=5,
+            ),
+            plain,
+            (papers.TruncatedVarianceReduction, "score"),
         ),
     }
 
@@ -135,18 +146,18 @@ def main() -> None:
     import botorch_risk
 
     package = str(Path(botorch_risk.__file__).parent) + "/"
-    for name, (build, told, (owner, method)) in cases().items():
+    for name, (build, told, formula) in cases().items():
         torch.manual_seed(0)
         strategy = build()
         strategy.tell(*told(strategy))
-        frames = frames_to(owner, method, strategy.ask, package)
+        frames = [] if formula is None else frames_to(*formula, strategy.ask, package)
         files = files_of(lambda: one_round(strategy, told), package)  # noqa: B023
         outside = {"engine" if each.startswith("engine/") else each for each in files}
         short = without_inside(frames)
         lines = [
             f"{name}: {len(frames)} frames ({len(short)} with the engine as one), "
             f"{len(files)} files ({len(outside)} with the engine as one)",
-            "    " + " > ".join(short),
+            "    " + (" > ".join(short) or "its formula is BoTorch's, or a twin's in NumPy"),
             "    " + " ".join(sorted(outside)),
         ]
         sys.stdout.write("\n".join(lines) + "\n")

@@ -86,7 +86,8 @@ class ObservedContexts:
 
     def check(self, contexts: Tensor) -> None:
         r"""Raise InputDataError unless contexts `... x d_w`, or NaN, can be learnt from."""
-        check_labels(contexts, self.codes)
+        if codes := self.codes:
+            check_labels(contexts, codes)
         lower, upper = bounds = self.context_bounds.to(contexts)
         outside = (lower > contexts) | (upper < contexts)
         if outside.any() and not self.may_leave:
