@@ -1,13 +1,17 @@
 r"""The smallest expectation over a total-variation ball of distributions."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_flags, check_nonnegative
 from botorch_risk.risk.ball import Ball, of_finite_rows
+from botorch_risk.steady import are_on_host
 
 
 def total_variation_worst_case(
@@ -57,8 +61,12 @@ def total_variation_worst_distribution(
     """
     check_flags(half_convention=half_convention)
     check_nonnegative(radius=radius)
-    weights, moved = as_floating(weights, "weights"), radius if half_convention else radius / 2
-    return of_finite_rows(lambda finite: _moved(finite, weights, moved), as_floating(values))
+    values, weights = as_floating(values), as_floating(weights, "weights")
+    moved = radius if half_convention else radius / 2
+    if are_on_host(values, weights) and not weights.requires_grad:
+        found = _moved_on_host(values.detach().numpy(), weights.numpy(), moved)
+        return torch.from_numpy(found)
+    return of_finite_rows(lambda finite: _moved(finite, weights, moved), values)
 
 
 def _moved(values: Tensor, weights: Tensor, moved: float) -> Tensor:
@@ -72,6 +80,33 @@ def _moved(values: Tensor, weights: Tensor, moved: float) -> Tensor:
     # The last is the smallest value. It may give probability up too, and has it back here.
     left = torch.cat([left[..., :-1], left[..., -1:] + taken.sum(dim=-1, keepdim=True)], dim=-1)
     return torch.zeros_like(left).scatter(-1, order, left)
+
+
+def _moved_on_host(values: ndarray, weights: ndarray, moved: float) -> ndarray:
+    r"""`_moved` in NumPy, which sorts five times as fast as PyTorch on a CPU; NaN as in a call."""
+    missing = ~np.isfinite(values).all(axis=-1, keepdims=True)
+    order = np.where(missing, 0.0, values).argsort(axis=-1)
+    worst, smallest = np.broadcast_to(weights, values.shape).copy(), order[..., :1]
+    # Few of the largest give up all: most of the rest need not even be gathered.
+    for number in _growing(values.shape[-1]):
+        largest = order[..., : -number - 1 : -1]
+        given = np.take_along_axis(worst, largest, axis=-1)
+        total = given.cumsum(axis=-1)
+        if (total[..., -1] >= moved).all():
+            break
+    taken = np.minimum(np.maximum(moved - (total - given), 0.0), given)
+    np.put_along_axis(worst, largest, given - taken, axis=-1)
+    back = np.take_along_axis(worst, smallest, axis=-1) + taken.sum(axis=-1, keepdims=True)
+    np.put_along_axis(worst, smallest, back, axis=-1)
+    return np.where(missing, np.nan, worst)
+
+
+def _growing(n_w: int) -> Iterator[int]:
+    number = min(64, n_w)
+    while number < n_w:
+        yield number
+        number *= 4
+    yield n_w
 
 
 @dataclass(frozen=True)
@@ -109,6 +144,11 @@ class TotalVariationBall(Ball):
         return total_variation_worst_distribution(
             values, weights, self.radius, self.half_convention
         )
+
+    def value_and_slope_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
+        moved = self.radius if self.half_convention else self.radius / 2
+        worst = _moved_on_host(values, weights, moved)
+        return (worst * values).sum(axis=-1), worst
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The sum of the absolute differences, or half of it."""

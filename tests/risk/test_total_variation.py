@@ -13,6 +13,7 @@ from botorch_risk.risk import (
     total_variation_worst_case,
     total_variation_worst_distribution,
 )
+from botorch_risk.risk.total_variation import _moved
 from tests import oracles
 from tests.risk.cases import risk_kernel
 from tests.risk.test_mmd import matrix_of, tensors, worst_case
@@ -91,6 +92,25 @@ def test_worst_distribution_is_the_gradient_and_lies_in_the_ball() -> None:
     torch.testing.assert_close(distribution.sum(dim=-1), torch.ones(5, dtype=torch.float64))
     distance = (distribution - weights).abs().sum(dim=-1)
     torch.testing.assert_close(distance, torch.full_like(distance, 0.6))
+
+
+@pytest.mark.parametrize("n_w", [1, 5, 63, 64, 65, 300, 2000])
+@pytest.mark.parametrize("radius", [0.0, 0.03, 0.7, 2.0, 5.0])
+def test_the_twin_in_numpy_is_the_torch_text(n_w: int, radius: float) -> None:
+    generator = np.random.default_rng(n_w)
+    values, weights = generator.normal(size=(4, n_w)), generator.random(n_w)
+    weights[generator.random(n_w) < 0.3] = 0.0
+    weights[0] += 1e-3
+    weights /= weights.sum()
+    values[2, 0] = np.nan
+    found = TotalVariationBall(radius).worst_distribution(*map(torch.from_numpy, (values, weights)))
+    finite = torch.from_numpy(values[[0, 1, 3]])
+    expected = _moved(finite, torch.from_numpy(weights), radius / 2)
+    torch.testing.assert_close(found[[0, 1, 3]], expected, rtol=0, atol=1e-15)
+    assert found[2].isnan().all()
+    risk, slope = TotalVariationBall(radius).value_and_slope_on_host(values, weights)
+    assert np.array_equal(slope, found.numpy(), equal_nan=True)
+    np.testing.assert_allclose(risk, (found.numpy() * values).sum(axis=-1), rtol=1e-14)
 
 
 def test_half_convention_moves_twice_as_much() -> None:
