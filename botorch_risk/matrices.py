@@ -1,4 +1,4 @@
-r"""Distances, inverses and sums, computed in the best way for each device."""
+r"""Distances, inverses, pivots and sums, computed in the best way for each device."""
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -74,6 +74,19 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
             return root
     safe: Tensor = psd_safe_cholesky(raised)
     return safe
+
+
+def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
+    r"""The variance of each point once the points before it were observed, `batch_shape x q`.
+
+    The covariance of the points is `batch_shape x q x q`, the noise `batch_shape x q`, > 0.
+    """
+    noise = noise.expand(covariance.shape[:-1])
+    # The squared pivot of a point is its variance given those before it, with its own noise.
+    factor = psd_safe_cholesky(covariance + torch.diag_embed(noise))
+    pivots = factor.diagonal(dim1=-2, dim2=-1).square()
+    # Rounding may leave a pivot below the noise, and a root of a negative number is NaN.
+    return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)
 
 
 def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -38,7 +38,7 @@ from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.risk.ball import Ball
-from botorch_risk.risk.measures import PickingRiskMeasure
+from botorch_risk.risk.measure import PickingRiskMeasure
 from botorch_risk.risk.mmd import UncertifiedWorstCaseError
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Strategy, risk_search

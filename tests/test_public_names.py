@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 
-from botorch_risk.risk.measures import RiskMeasure
+from botorch_risk.risk.measure import RiskMeasure
 from botorch_risk.strategies.method import Method
 from tests.acquisition.cases import ACQUISITIONS
 from tests.defaults import modules

@@ -28,8 +28,9 @@ from botorch_risk.acquisition.pointwise import (
 from botorch_risk.arguments import check_integers
 from botorch_risk.engine import Belief
 from botorch_risk.gradients import differentiated
+from botorch_risk.matrices import variances_in_sequence
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.learnt_noise import LearntNoise, variances_in_sequence
+from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.points import as_points, check_points
 
 

@@ -24,7 +24,7 @@ from botorch_risk.environments import Environment, InputPerturbation
 from botorch_risk.gradients import with_gradient
 from botorch_risk.points import TBatch, as_points, check_made_inputs, input_widths, joint_shape
 from botorch_risk.risk import Expectation, RiskMeasure
-from botorch_risk.risk.measures import PickingRiskMeasure
+from botorch_risk.risk.measure import PickingRiskMeasure
 from botorch_risk.steady import moved, steady
 
 # Values of the environment, all candidates counted, whose marginals are held at once.

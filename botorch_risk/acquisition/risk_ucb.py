@@ -26,7 +26,7 @@ from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.points import as_points, check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.risk.measures import Optimism
+from botorch_risk.risk.measure import Optimism
 
 
 class PointwiseBounds(NamedTuple):

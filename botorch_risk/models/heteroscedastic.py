@@ -32,8 +32,9 @@ from botorch_risk.engine import Belief
 from botorch_risk.gradients import condition, predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
-from botorch_risk.models.learnt_noise import LearntNoise, default_evidence
+from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.mean_and_noise import check_prior_of_constant
+from botorch_risk.models.noise_evidence import default_evidence
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess, checked_noise
 from botorch_risk.models.renewed import has_room, remember_beginning

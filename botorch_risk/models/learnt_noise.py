@@ -6,35 +6,29 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.exceptions.errors import InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
-from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.posteriors import Posterior
 from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean
 from gpytorch.priors import NormalPrior
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_risk.engine import Belief, FitResult, SampledHyperparameters
 from botorch_risk.gradients import condition
+from botorch_risk.matrices import variances_in_sequence
 from botorch_risk.models import fixed_noise
-from botorch_risk.models.laplace_evidence import (
-    Mode,
-    Readings,
-    find_mode,
-    pull_of_sites,
-    sites_of_spread,
-)
+from botorch_risk.models.laplace_evidence import Mode, Readings
 from botorch_risk.models.mean_and_noise import ReadingStatistics, fit_mean_and_noise
 from botorch_risk.models.mean_and_noise_samples import sample_mean_and_noise
-from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
+from botorch_risk.models.noise_at_mode import mode_of_readings, observations_at_mode
+from botorch_risk.models.noise_evidence import check_evidence, observations_of
+from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
 from botorch_risk.models.renewed import has_room, remember_beginning
 from botorch_risk.models.repeats import RepeatedOutcomes
-from botorch_risk.models.variance_links import TYPICAL_LOG_LEVEL, LevelScale
-from botorch_risk.points import put_in_mode, root_of_beta
+from botorch_risk.points import root_of_beta
 
 # How often both processes are fitted again, one after the other, if not both at once.
 NUM_ALTERNATIONS = 1
@@ -98,11 +92,11 @@ class LearntNoise(NoiseProcess):
         its entry gets so much noise that it has no weight.
         """
         sampling = SampleVariances.choose(link, sample_noise, limits.ceiling)
-        _check_evidence(evidence, link, outcomes)
+        check_evidence(evidence, link, outcomes)
         if outcomes.known_variances:
             sampling = sampling.of_given_levels()
         data = NoiseObservations.of(train_X, outcomes, limits.floor, evidence == "readings")
-        targets, noise, scale = _observed(sampling, data, outcomes, evidence)
+        targets, noise, scale = observations_of(sampling, data, outcomes, evidence)
         options: dict[str, Any] = {"input_transform": input_transform, "outcome_transform": scale}
         default_kernel = fixed_noise.spread_kernel
         if evidence == "readings":
@@ -132,7 +126,7 @@ class LearntNoise(NoiseProcess):
         data = NoiseObservations.of(train_X, outcomes, self.limits.floor, every_row)
         if not has_room(self.model, data.X):
             return False
-        targets, noise, scale = _observed(self.sampling, data, outcomes, self.evidence)
+        targets, noise, scale = observations_of(self.sampling, data, outcomes, self.evidence)
         fixed_noise.renew_fixed_noise_gp(self.model, data.X, targets, noise, scale)
         self.counts, self.resolution = data.counts, data.resolution
         return True
@@ -244,40 +238,16 @@ class LearntNoise(NoiseProcess):
 
     @torch.no_grad()
     def at_mode(self, mean_model: Any, outcomes: RepeatedOutcomes) -> tuple[Mode, Tensor, Readings]:
-        r"""The mode of the log noise variances given all readings, their prior and the readings.
-
-        All are in the units of the mean's targets and in double precision, `R x n`, `R x n x n`,
-        `R x n`. The mode is a function of the data and of the hyperparameters of both processes.
-        """
-        readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
-        constant = self.model.mean_module.constant.detach().double().reshape(-1)
-        readings = readings._replace(level=readings.level + constant)
-        # The unknown constant of the mean adds its prior variance to every entry.
-        covariance = readings.masked(_covariance(mean_model) + variance[:, None, None])
-        prior = _covariance(self.model)
-        start = pull_of_sites(prior, readings, sites_of_spread(readings, readings.level))
-        # A fit corrects its value for a search that ends early (`evidence_at`). Here the mode is
-        # used.
-        return find_mode(covariance, prior, readings, start, last_step=1e-8), prior, readings
+        r"""The mode of the log noise variances given all readings; see `mode_of_readings`."""
+        return mode_of_readings(self.model, mean_model, self._statistics(mean_model, outcomes))
 
     @torch.no_grad()
     def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
-        r"""Give the noise process observations equivalent to all readings at its mode.
-
-        At the mode `z`, the likelihood acts like Gaussian observations `z + slope / weight` of
-        variance `1 / weight`, where the weight is its expected curvature.
-        """
+        r"""Give the noise process observations equivalent to all readings at its mode."""
         if self.evidence != "readings":
             return
-        mode, _, readings = self.at_mode(mean_model, outcomes)
-        constant = self.model.mean_module.constant.detach().double().reshape(-1)
-        found, weight = mode.sites(readings).unbind(1)
-        shape = self.model.train_targets.shape
-        informs = (outcomes.counts > 0).squeeze(-1) & (weight > 0).reshape(shape)
-        weight = weight.reshape(shape).where(informs, 1.0)
-        targets = (constant.unsqueeze(-1) + found - readings.level.unsqueeze(-1)).reshape(shape)
-        targets = targets.where(informs, constant.reshape(*shape[:-1], 1))
-        noise = (1 / weight).where(informs, worthless(targets))
+        given = self._statistics(mean_model, outcomes)
+        targets, noise = observations_at_mode(self.model, mean_model, given)
         self.model.set_train_data(targets=targets.to(self.model.train_targets), strict=False)
         fixed_noise.set_fixed_noise(self.model, noise.unsqueeze(-1).to(self.model.train_targets))
 
@@ -353,78 +323,3 @@ class LearntNoise(NoiseProcess):
         return (level / fixed_noise.transform_variance(self.model, torch.ones_like(level))).squeeze(
             -1
         )
-
-
-def _observed(
-    sampling: SampleVariances, data: NoiseObservations, outcomes: RepeatedOutcomes, evidence: str
-) -> tuple[Tensor, Any, OutcomeTransform]:
-    r"""Observations of the linked noise variance, their variances and their scale."""
-    if outcomes.known_variances:
-        noise, sets_scale = None, data.informs
-        targets = sampling.link.apply(data.variances)
-    else:
-        noise = sampling.noise(data.typical.expand_as(data.counts), data.counts)
-        targets, noise, sets_scale = data.on(sampling.link, noise)
-    if noise is None and not bool(data.informs.all()):
-        if outcomes.known_variances:
-            raise UnsupportedError(
-                "Expected the noise variance of every row of every replicate. Got rows without "
-                "a reading; fit these replicates one by one."
-            )
-        raise UnsupportedError(
-            "Expected repeats in the same rows of every replicate if one noise level of "
-            "the sample variances is inferred. Use the log link, or another noise."
-        )
-    if evidence == "readings":
-        assert noise is not None  # known on the logarithmic scale
-        return targets, noise, LevelScale(sets_scale, noise, _typical_level(outcomes))
-    scale = sampling.link.outcome_transform(sets_scale, noise, data.resolution)
-    return targets, noise, scale
-
-
-def default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
-    r"""All readings if the link and the outcomes support them, else the spread."""
-    return "readings" if link == "log" and not outcomes.known_variances else "spread"
-
-
-def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> None:
-    if evidence not in ("readings", "spread"):
-        raise ValueError(f"Expected `noise_evidence` 'readings' or 'spread'. Got {evidence!r}.")
-    if evidence == "readings" and (link != "log" or outcomes.known_variances):
-        raise UnsupportedError(
-            "Expected the log link and noise that is to be learnt if `noise_evidence` is "
-            f"'readings'. Got {link=}, {outcomes.known_variances=}."
-        )
-
-
-def _typical_level(outcomes: RepeatedOutcomes) -> Tensor:
-    r"""A log noise variance from the spread of the means, without repeats; `... x 1 x 1`."""
-    observed = outcomes.counts > 0
-    count = observed.sum(dim=-2, keepdim=True)
-    zeros = torch.zeros_like(outcomes.means)
-    mean = outcomes.means.where(observed, zeros).sum(-2, keepdim=True) / count.clamp_min(1)
-    squares = (outcomes.means - mean).where(observed, zeros).square().sum(-2, keepdim=True)
-    variance = squares / (count - 1).clamp_min(1)
-    return TYPICAL_LOG_LEVEL + variance.where(variance > 0, torch.ones_like(variance)).log()
-
-
-def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
-    r"""The variance of each point once the points before it were observed, `batch_shape x q`.
-
-    The covariance of the points is `batch_shape x q x q`, the noise `batch_shape x q`, > 0.
-    """
-    noise = noise.expand(covariance.shape[:-1])
-    # The squared pivot of a point is its variance given those before it, with its own noise.
-    factor = psd_safe_cholesky(covariance + torch.diag_embed(noise))
-    pivots = factor.diagonal(dim1=-2, dim2=-1).square()
-    # Rounding may leave a pivot below the noise, and a root of a negative number is NaN.
-    return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)
-
-
-def _covariance(model: Any) -> Tensor:
-    r"""Prior covariance of a process at its training inputs, `R x n x n`, in double precision."""
-    put_in_mode(model, training=True)  # training inputs as they were given
-    covariance: Tensor = model.covar_module(
-        model.transform_inputs(model.train_inputs[0])
-    ).to_dense()
-    return covariance.double().reshape(-1, *covariance.shape[-2:])

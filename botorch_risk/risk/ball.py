@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
-from botorch_risk.risk.measures import RiskMeasure
+from botorch_risk.risk.measure import RiskMeasure
 
 
 class Ball(RiskMeasure, ABC):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_functions, check_nonnegative
 from botorch_risk.risk import mmd
-from botorch_risk.risk.measures import Optimism, RiskMeasure
+from botorch_risk.risk.measure import Optimism, RiskMeasure
 from botorch_risk.steady import may_look
 
 _FIRST_ROWS = 16  # of the root of the sensitivity, which belong to the smallest eigenvalues

@@ -15,7 +15,7 @@ from botorch_risk.arguments import as_floating, check_functions, check_nonnegati
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.matrices import sums_at
 from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop, of_finite_rows
-from botorch_risk.risk.measures import Optimism, RiskMeasure
+from botorch_risk.risk.measure import Optimism, RiskMeasure
 from botorch_risk.risk.mmd import check_size, require_bound, without_copies
 
 _STEPS = 32  # of the search for the price of transport

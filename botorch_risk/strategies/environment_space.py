@@ -21,7 +21,7 @@ from botorch_risk.environments import (
 from botorch_risk.environments.environment import choose
 from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.risk.measures import even_weights
+from botorch_risk.risk.worst_case import even_weights
 from botorch_risk.seeding import Draws
 from botorch_risk.steady import sent
 from botorch_risk.strategies.finite_domain import FiniteDomain, codes_of

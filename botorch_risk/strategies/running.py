@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Sequence
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.seeding import Draws
 from botorch_risk.steady import sent
 from botorch_risk.strategies.method import View
-from botorch_risk.strategies.space import Box, Space
+from botorch_risk.strategies.space import Box, Space, as_data
 
 # A told decision stands for one that runs up to this distance, in diagonals of the box: somebody
 # may have rounded it.
@@ -50,7 +51,7 @@ def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR
     rows, told = running[..., :columns], told[..., :columns]
     if rows.shape == told.shape and torch.equal(*(x.nan_to_num(torch.inf) for x in (rows, told))):
         return running[:, :0]
-    left, pairs = _is_row(running), (rows.unsqueeze(-2), told.unsqueeze(-3))
+    left, pairs = are_rows(running), (rows.unsqueeze(-2), told.unsqueeze(-3))
     equal = (pairs[0] == pairs[1]).all(dim=-1)  # R x p x q
     spent = equal.any(dim=-2)
     for index, column in enumerate(equal.unbind(dim=-1)):
@@ -74,32 +75,44 @@ def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR
 def joined(first: Tensor, second: Tensor) -> Tensor:
     r"""The rows of both, `R x p x d`, each once, NaN after the last of a replicate."""
     rows = torch.cat([first, second], dim=-2)
-    is_new = torch.cat([torch.ones_like(_is_row(first)), ~_is_among(second, first)], dim=-1)
-    return _chosen(rows, _is_row(rows) & is_new)
+    is_new = torch.cat([torch.ones_like(are_rows(first)), ~_is_among(second, first)], dim=-1)
+    return _chosen(rows, are_rows(rows) & is_new)
 
 
 def without(rows: Tensor, others: Tensor) -> Tensor:
     r"""The rows `R x p x d` that equal none of others `R x q x d`, NaN after the last."""
-    return _chosen(rows, _is_row(rows) & ~_is_among(rows, others))
+    return _chosen(rows, are_rows(rows) & ~_is_among(rows, others))
 
 
-def next_of_design(
-    design: Tensor, told: Tensor, running: Tensor, space: Space, q: int | None
-) -> Tensor:
-    r"""The rows of an initial design that are not told, or q that do not run either.
+def cancelled(running: Tensor, X: Tensor, space: Space) -> Tensor:
+    r"""The rows that run without some points, `R x p x d` as the user sees them.
 
-    Args:
-        design: `R x n x d_asked`.
-        told: Rows of the history, `R x n' x d`, each of which stands for the nearest one.
-        running: `R x p x d_asked`.
-        q: The largest number of rows; None for those that run, too.
+    Raises:
+        ValueError: If a point does not run.
     """
-    rest = left_running(design, told, space, near=math.inf) if told.shape[-2] else design
-    if q is None:
-        return rest
-    free = without(rest, running)
-    number = int(_is_row(free).sum(dim=-1).min())
-    return free[:, : min(q, number)]
+    X = as_data(X, "X").to(space.bounds)
+    shown = space.shown(running)
+    if X.dim() != 3 or X.shape[::2] != shown.shape[::2]:
+        raise BotorchTensorDimensionError(
+            f"Expected `X` of shape `{shown.shape[0]} x p x {shown.shape[2]}`. "
+            f"Got {tuple(X.shape)}."
+        )
+    equal = (shown.unsqueeze(-2) == X.unsqueeze(-3)).all(dim=-1)  # R x p x len(X)
+    unknown = X.isfinite().all(dim=-1) & ~equal.any(dim=-2)
+    if unknown.any():
+        raise ValueError(f"Expected points that run. Got {X[unknown][0].tolist()}.")
+    given_up = equal.any(dim=-1, keepdim=True)
+    return joined(running[:, :0], running.masked_fill(given_up, torch.nan))
+
+
+def where_missing(rows: Tensor, asked: Tensor) -> Tensor:
+    r"""Told rows, and what was proposed in their places where a replicate took no part."""
+    columns = min(asked.shape[-1], rows.shape[-1])
+    missing = rows.isnan().any(dim=-1, keepdim=True)
+    known = asked[:, : rows.shape[-2], :columns]
+    short = rows.shape[-2] - known.shape[-2]
+    known = torch.cat([known, known.new_full((len(known), short, columns), torch.nan)], dim=-2)
+    return torch.where(missing, known, rows[..., :columns])
 
 
 def random_rows(view: View, num_points: int, purpose: str) -> Tensor:
@@ -169,7 +182,8 @@ def _is_repeated(rows: Tensor, running: Tensor) -> Tensor:
     return equal.tril(-1).any(dim=-1)[:, running.shape[1] :]
 
 
-def _is_row(rows: Tensor) -> Tensor:
+def are_rows(rows: Tensor) -> Tensor:
+    r"""Which are rows and not NaN, `R x p`."""
     return rows.isfinite().all(dim=-1)
 
 

@@ -6,45 +6,33 @@ from dataclasses import replace
 from typing import Any, final
 
 import torch
-from botorch.exceptions.errors import (
-    BotorchError,
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds
 from botorch_risk.steady import one_look, sent
-from botorch_risk.strategies.arguments import describe, to_json
-from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.finite_domain import FiniteDomain
-from botorch_risk.strategies.history import (
-    History,
-    is_everyone,
-    warn_of_replicates_without_outcomes,
-)
-from botorch_risk.strategies.method import (
-    Classification,
-    Method,
-    State,
-    View,
-    Views,
-    fits_of,
-    with_rows,
-)
+from botorch_risk.strategies.arguments import describe
+from botorch_risk.strategies.batches import Batches, recorded, renewed
+from botorch_risk.strategies.design import rows_of_design
+from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
+from botorch_risk.strategies.method import Classification, Method, State, View, Views, fits_of
 from botorch_risk.strategies.running import (
     NEAR,
+    cancelled,
     joined,
     left_running,
-    next_of_design,
     warn_of_repeated_settings,
+    where_missing,
 )
-from botorch_risk.strategies.space import Space, as_data
-from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
-
-_TENSORS = ("X", "Y", "recorded", "running")  # of a history, in a state
+from botorch_risk.strategies.saved import loaded, saved
+from botorch_risk.strategies.space import Space
+from botorch_risk.strategies.told import (
+    check_history,
+    checked_outcomes,
+    checked_pending,
+    known_rows,
+)
 
 
 @final
@@ -79,17 +67,7 @@ class Strategy:
     """
 
     # Nothing else can be set: `strategy.rule = ...` is an error, not a rule that nobody reads.
-    __slots__ = (
-        "__weakref__",
-        "_batch_size",
-        "_design",
-        "_history",
-        "_method",
-        "_proposal",
-        "_space",
-        "_state",
-        "_views",
-    )
+    __slots__ = ("__weakref__", "_batches", "_design", "_history", "_proposal", "_state", "_views")
 
     def __init__(
         self,
@@ -102,7 +80,7 @@ class Strategy:
     ) -> None:
         check_arguments(Strategy.__init__, locals())
         check_counts(num_initial=num_initial, batch_size=batch_size)
-        self._space, self._method, self._batch_size = space, method, batch_size
+        self._batches = Batches(space, method, batch_size)
         self._proposal: Tensor | None = None  # rows that were proposed since the last round
         self._views: Views | None = None
         state = method.start(space, len(as_seeds(seeds)))
@@ -112,17 +90,17 @@ class Strategy:
     @property
     def space(self) -> Space:
         r"""What a point is."""
-        return self._space
+        return self._batches.space
 
     @property
     def method(self) -> Method:
         r"""How points are chosen."""
-        return self._method
+        return self._batches.method
 
     @property
     def batch_size(self) -> int:
         r"""The number `q` of points of each round after the initial design."""
-        return self._batch_size
+        return self._batches.batch_size
 
     @property
     def seeds(self) -> list[int]:
@@ -148,7 +126,7 @@ class Strategy:
     def views(self) -> Views:
         r"""The replicates with an outcome, batch by batch, with the method's views."""
         if self._views is None:
-            self._views = self._grouped(self._history, self._state)
+            self._views = self._batches.views(self._history, self._state)
         return self._views
 
     @property
@@ -205,7 +183,7 @@ class Strategy:
         if batch_size is not None:
             check_counts(batch_size=batch_size)
         if pending is not None:
-            rows = self._as_asked(pending)
+            rows = checked_pending(pending, self._history, self.space)
             self._run(joined(self._history.running, rows))
         return self.space.shown(self._asked(batch_size)).clone()
 
@@ -218,20 +196,7 @@ class Strategy:
         Raises:
             ValueError: If a point does not run.
         """
-        X = as_data(X, "X").to(self.space.bounds)
-        running = self._still_running()
-        shown = self.space.shown(running)
-        if X.dim() != 3 or X.shape[::2] != shown.shape[::2]:
-            raise BotorchTensorDimensionError(
-                f"Expected `X` of shape `{shown.shape[0]} x p x {shown.shape[2]}`. "
-                f"Got {tuple(X.shape)}."
-            )
-        equal = (shown.unsqueeze(-2) == X.unsqueeze(-3)).all(dim=-1)  # R x p x len(X)
-        unknown = X.isfinite().all(dim=-1) & ~equal.any(dim=-2)
-        if unknown.any():
-            raise ValueError(f"Expected points that run. Got {X[unknown][0].tolist()}.")
-        cancelled = equal.any(dim=-1, keepdim=True)
-        self._run(joined(running[:, :0], running.masked_fill(cancelled, torch.nan)))
+        self._run(cancelled(self._still_running(), X, self.space))
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
         r"""Record outcomes; if they are refused, nothing is changed.
@@ -245,7 +210,7 @@ class Strategy:
             InputDataError: If a value is infinite, a point is outside the space, or an outcome
                 comes without its point.
         """
-        X, Y = self._checked(X, Y)
+        X, Y = checked_outcomes(X, Y, self._history)
         rows = self.space.rows(X, self._asked_so_far)
         running = self._left_running(rows)
         self._append(rows, Y, running)
@@ -270,8 +235,8 @@ class Strategy:
             Y: All their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where
                 missing.
         """
-        index = self._known_rows(rows)
-        _, repeats = self._checked(self._history.X[:, index], Y)
+        index = known_rows(rows, self._history)
+        _, repeats = checked_outcomes(self._history.X[:, index], Y, self._history)
         corrected = self._history.with_outcomes(index, repeats)
         self._learn_again(corrected.without_last_repeats(self._history))
 
@@ -283,7 +248,7 @@ class Strategy:
         Args:
             rows: Rows of the history, each once.
         """
-        gone = set(self._known_rows(rows))
+        gone = set(known_rows(rows, self._history))
         kept = [row for row in range(self._history.num_rows) if row not in gone]
         history = self._history.rows(kept).without_last_repeats(self._history)
         if history.num_initial < self._design.shape[1]:  # a table, which ended the design
@@ -304,14 +269,6 @@ class Strategy:
         if not self._history.num_rows:
             raise ValueError("Expected outcomes before the end of the initial design. Got none.")
         self._learn_again(replace(self._history, num_initial=self._history.num_rows))
-
-    def _known_rows(self, rows: Sequence[int]) -> list[int]:
-        index = list(rows)
-        if len(set(index)) < len(index) or not set(index) <= set(range(self._history.num_rows)):
-            raise ValueError(
-                f"Expected rows below {self._history.num_rows}, each once. Got {index}."
-            )
-        return index
 
     def _learn_again(self, history: History) -> None:
         r"""Tell the rows of a history round by round, from the beginning."""
@@ -340,8 +297,8 @@ class Strategy:
             rows: Rows of the history, each once.
             Y: Their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where missing.
         """
-        index = self._known_rows(rows)
-        _, repeats = self._checked(self._history.X[:, index], Y)
+        index = known_rows(rows, self._history)
+        _, repeats = checked_outcomes(self._history.X[:, index], Y, self._history)
         history = self._history.with_readings(index, repeats)
         self.method.check(history)
         self._commit(replace(history, running=self._still_running()), self._state)
@@ -380,18 +337,7 @@ class Strategy:
 
     def state_dict(self) -> dict[str, Any]:
         r"""The state needed to continue, with the arguments of the strategy, as JSON."""
-        history = self._history
-        asked = history.running[:, :0] if self._proposal is None else self._proposal
-        tensors = {**{name: getattr(history, name) for name in _TENSORS}, "asked": asked}
-        return sealed(
-            {
-                "arguments": self._arguments(),
-                "num_initial": history.num_initial,
-                "rounds": history.rounds.tolist(),
-                "history": {name: to_json(value) for name, value in tensors.items()},
-                "state": {name: to_json(value) for name, value in self._state.items()},
-            }
-        )
+        return saved(self._arguments(), self._history, self._state, self._proposal)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the `state_dict()` of a strategy with the same arguments.
@@ -403,34 +349,12 @@ class Strategy:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
                 `tell` would refuse; then nothing is changed.
         """
-        names = "num_initial", "rounds", "history", "state"
-        num_initial, rounds, told, learnt = opened(state, self._arguments(), *names)
-        tensors = tensors_of(told, (*_TENSORS, "asked"))
-        asked = tensors.pop("asked").to(self._design)
-        history = replace(self._history, num_initial=_count(num_initial))
-        history = history.restored(rounds, **tensors)
-        if history.num_rows:
-            self._check_rows(history)
-        if asked.dim() != 3 or asked.shape[::2] != self._design.shape[::2]:
-            raise ValueError(
-                f"Expected 'asked' of shape `{len(self.seeds)} x q x {self._design.shape[-1]}`. "
-                f"Got {tuple(asked.shape)}."
-            )
         start = self.method.start(self.space, len(self.seeds))
-        self._commit(history, state_like(learnt, start, len(self.seeds)))
-        self._proposal = asked if asked.shape[1] else None
-
-    def _check_rows(self, history: History) -> None:
-        r"""Raise a `ValueError` unless `tell` could have been told the rows of a history."""
-        X = told = history.X
-        if isinstance(self.space, EnvironmentSpace) and self.space.perturbs:
-            told = self.space.inputs(X)
-        try:
-            self._checked(X, history.Y)
-            self.space.rows(told, lambda: X)
-            self.method.check(history)
-        except BotorchError as error:
-            raise ValueError(f"Expected rows that `tell` accepts. {error}") from error
+        history, learnt, asked = loaded(state, self._arguments(), self._history, start)
+        if history.num_rows:
+            check_history(history, self.space, self.method)
+        self._commit(history, learnt)
+        self._proposal = None if asked is None else asked.to(self._design)
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -457,19 +381,19 @@ class Strategy:
             return history, self._state, None
         state = self._state
         if before.round:
-            history = self._recorded(history, self.views, first)
+            history = recorded(history, self.views, first)
             state = {**state, **fits_of(self.views, state, len(self.seeds))}
-            views = self._grouped(history, state, self.views)
+            views = self._batches.views(history, state, self.views)
         else:  # the first model records the initial design
-            views = self._grouped(history, state)
-            history = self._recorded(history, views, 0)
-            views = _renewed(views, history, state)
+            views = self._batches.views(history, state)
+            history = recorded(history, views, 0)
+            views = renewed(views, history, state)
         try:
-            state = self._learned(history, views, state)
+            state = self._batches.learned(history, views, state)
         except Exception:  # the present belief's model may have other data already
             self._views = None
             raise
-        return history, state, _renewed(views, history, state)
+        return history, state, renewed(views, history, state)
 
     def _asked(self, q: int | None = None) -> Tensor:
         r"""The next rows in the form of the space, before `shown`."""
@@ -480,23 +404,9 @@ class Strategy:
                 if not self.method.repeats_settings:
                     warn_of_repeated_settings(known, self._history.running, self.seeds)
             else:
-                known = self._of_design(q)
+                known = rows_of_design(self._design, self._history, self.space, q, self.batch_size)
             self._proposal = known
         return known
-
-    def _of_design(self, q: int | None) -> Tensor:
-        r"""Rows of the initial design; once all of them run, further points of its sequence."""
-        history, size = self._history, self._design.shape[1]
-        told = _where_missing(history.X, self._design)
-        rows = next_of_design(self._design, told, history.running, self.space, q)
-        if rows.shape[1]:
-            return rows
-        number = size + history.running.shape[1] + (q or self.batch_size)
-        if isinstance(self.space, FiniteDomain):
-            number = min(number, len(self.space.domain))
-        more = self.space.initial(self.seeds, number)[:, size:]
-        q = q or self.batch_size
-        return next_of_design(more, told[:, :0], history.running, self.space, q)
 
     def _asked_so_far(self) -> Tensor:
         r"""The rows of this proposal, then those that ran before it."""
@@ -513,7 +423,7 @@ class Strategy:
         if not running.shape[1]:
             return running
         if asked is not None and asked.shape[1] == rows.shape[1]:
-            rows = _where_missing(rows, asked)
+            rows = where_missing(rows, asked)
         near = NEAR if self._history.round else math.inf
         return left_running(running, rows, self.space, near)
 
@@ -522,31 +432,10 @@ class Strategy:
         counts = running.isfinite().all(dim=-1).sum(dim=-1)
         history, views = replace(self._history, running=running), self._views
         if views is not None and (counts == counts[0]).all():
-            views = _renewed(views, history, self._state)
+            views = renewed(views, history, self._state)
         else:  # other replicates may be one batch
             views = None
         self._commit(history, self._state, views)
-
-    def _as_asked(self, X: Tensor) -> Tensor:
-        r"""Rows `R x p x d_asked` of a user's pending points."""
-        space, width = self.space, self._design.shape[-1]
-        if isinstance(space, EnvironmentSpace) and space.perturbs:
-            raise UnsupportedError(
-                "Expected no pending points of a space that perturbs them: they do not show their "
-                "decision. Got some."
-            )
-        X = as_data(X, "pending").to(space.bounds)
-        if X.dim() != 3 or len(X) != len(self.seeds) or X.shape[-1] != width:
-            raise BotorchTensorDimensionError(
-                f"Expected `pending` of shape `{len(self.seeds)} x p x {width}`. "
-                f"Got {tuple(X.shape)}."
-            )
-        if not X.shape[1]:
-            return X
-        known: Any = space
-        if width < space.num_columns:  # without contexts, which are noted later
-            return known.box.checked(X)
-        return known.rows(X, lambda: X)
 
     def _proposed(self, q: int) -> Tensor:
         width = self._design.shape[-1]
@@ -577,77 +466,6 @@ class Strategy:
             self._views = None  # a belief of data that it refuses, or one that has been used up
             raise
 
-    def _grouped(self, history: History, state: State, before: Views = ()) -> Views:
-        r"""Replicates that form one batch, with their view; `before` has the beliefs so far."""
-        known = {tuple(replicates): view for replicates, view in before}
-        groups: dict[tuple[int, ...], list[int]] = {}
-        is_known = history.is_known.tolist()
-        keys = zip(
-            self.method.group_by(history).tolist(), history.num_running.tolist(), strict=True
-        )
-        for replicate, (key, running) in enumerate(keys):
-            if is_known[replicate]:
-                groups.setdefault((*key, running), []).append(replicate)
-        return [
-            (replicates, self._view(replicates, history, state, known.get(tuple(replicates))))
-            for replicates in groups.values()
-        ]
-
-    def _view(
-        self, replicates: list[int], history: History, state: State, before: View | None = None
-    ) -> View:
-        return View(
-            self.space.of(replicates),
-            history.of(replicates),
-            _part(state, replicates, len(self.seeds)),
-            self.batch_size,
-            self.method,
-            None if before is None else before.known_belief,
-        )
-
-    def _recorded(self, history: History, views: Views, first: int) -> History:
-        r"""The history with the views' records of its rows from `first` on."""
-        recorded = history.recorded.clone()
-        for replicates, view in views:
-            found = self.method.record(view, history.X[replicates, first:])
-            if found is not None:
-                recorded[replicates, first:] = found
-        return replace(history, recorded=recorded)
-
-    def _learned(self, history: History, views: Views, before: State) -> State:
-        nothing = [r for r, known in enumerate(history.is_known.tolist()) if not known]
-        learnt = [(replicates, self.method.learn(view)) for replicates, view in views]
-        if nothing:
-            learnt.append((nothing, self.method.learn(self._view(nothing, history, before))))
-        names, state = [*fits_of((), before, len(self.seeds))], before
-        for replicates, part in learnt:
-            names += part
-            state = with_rows(state, replicates, part, len(self.seeds))
-        return {name: state[name] for name in names}
-
-    def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Check that the shapes of points and outcomes `R x q x k x m` match."""
-        like, m = self.space.bounds, self.method.num_outcomes
-        X, Y = as_data(X, "X").to(like), as_data(Y, "Y").to(like)
-        repeats = Y.unsqueeze(-1) if m == 1 and Y.ndim == 3 else Y  # R x q x k x m
-        fits = X.ndim == 3 and repeats.ndim == 4 and len(X) == len(self.seeds) and X.shape[1] > 0
-        if (
-            not fits
-            or repeats.shape[:2] != X.shape[:2]
-            or not repeats.numel()
-            or repeats.shape[3] != m
-        ):
-            columns = "k" if m == 1 else f"k x {m}"
-            raise BotorchTensorDimensionError(
-                f"Expected `X` to have shape `{len(self.seeds)} x q x d` and `Y` "
-                f"`{len(self.seeds)} x q x {columns}`, q >= 1. Got {X.shape=}, {Y.shape=}."
-            )
-        if X.isinf().any() or Y.isinf().any():
-            raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
-        if (X.isnan().any(dim=-1) & Y.isfinite().flatten(2).any(dim=-1)).any():
-            raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
-        return X, repeats
-
     def _check_observed(self) -> None:
         if not self._history.round:
             raise ValueError(
@@ -659,36 +477,3 @@ class Strategy:
 def _enclosing_shape(shapes: Sequence[torch.Size]) -> tuple[int, ...]:
     r"""The smallest shape that contains all given shapes of equal length."""
     return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
-
-
-def _renewed(views: Views, history: History, state: State) -> Views:
-    r"""The views with new records and states; beliefs are kept, as the data are the same."""
-    return [
-        (
-            replicates,
-            view.renewed(history.of(replicates), _part(state, replicates, len(history.seeds))),
-        )
-        for replicates, view in views
-    ]
-
-
-def _part(state: State, replicates: list[int], num_replicates: int) -> State:
-    if is_everyone(replicates, num_replicates):
-        return dict(state)
-    return {name: value[replicates] for name, value in state.items()}
-
-
-def _where_missing(rows: Tensor, asked: Tensor) -> Tensor:
-    r"""Told rows, and what was proposed in their places where a replicate took no part."""
-    columns = min(asked.shape[-1], rows.shape[-1])
-    missing = rows.isnan().any(dim=-1, keepdim=True)
-    known = asked[:, : rows.shape[-2], :columns]
-    short = rows.shape[-2] - known.shape[-2]
-    known = torch.cat([known, known.new_full((len(known), short, columns), torch.nan)], dim=-2)
-    return torch.where(missing, known, rows[..., :columns])
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"Expected 'num_initial' of at least 1. Got {value!r}.")
-    return value

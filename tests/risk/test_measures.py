@@ -30,7 +30,8 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.risk.ball import Ball
-from botorch_risk.risk.measures import PickingRiskMeasure, _warn_of_alpha
+from botorch_risk.risk.measure import PickingRiskMeasure
+from botorch_risk.risk.value_at_risk import _warn_of_alpha
 from botorch_risk.steady import steady
 from tests.calls import called, first_call
 from tests.public_objects import hints_of, public_objects

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from botorch_risk import papers
 from botorch_risk.frames import SingleExperiment
 from botorch_risk.papers import LevelSet, Maximize, RelativeLevelSet, truvar_state
-from botorch_risk.papers.truvar.strategy import classes_of
+from botorch_risk.papers.truvar.domain_belief import classes_of
 from botorch_risk.strategies import Classification
 from tests.acquisition.lake import build_model, grid, truth
 

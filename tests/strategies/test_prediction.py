@@ -17,7 +17,7 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.papers import rahbo, uhe_bo
-from botorch_risk.papers.truvar.strategy import DomainBelief, SampledDomain
+from botorch_risk.papers.truvar.domain_belief import DomainBelief, SampledDomain
 from botorch_risk.repeats import adaptive_repeats
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.stopping import strategy_can_stop

@@ -25,8 +25,8 @@ from botorch_risk.level_sets.outcome_straddle import straddle
 from botorch_risk.papers.truvar.covering import top_candidates
 from botorch_risk.papers.truvar.gain import inverse_variance
 from botorch_risk.papers.truvar.goals import LevelSet, LevelSetGoal, Sets
+from botorch_risk.papers.truvar.sample_domain import SampleDomain, Sampler
 from botorch_risk.papers.truvar.sampling import Cost, Noise, NoiseLevels, SamplingTerms
-from botorch_risk.papers.truvar.strategy import SampleDomain, Sampler
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies.finite_domain import FiniteDomain, maximize_between
 from botorch_risk.strategies.method import State, View

@@ -10,8 +10,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy import ndarray
 
+from botorch_risk.engine.fit.centred_data import CentredData
 from botorch_risk.engine.posterior.kernels_on_host import profile_and_slope
 from botorch_risk.engine.posterior.one_thread import inverse_factor, product
 
@@ -64,6 +66,31 @@ class LikelihoodOnHost:
         squares = [np.square(each[:, :, None] - each[:, None, :]) for each in columns]
         differences = [each.reshape(len(each), -1) for each in squares]
         return cls(differences, kept, noise, best_constant, nu, slices)
+
+    @classmethod
+    def of_few(
+        cls, data: CentredData, nu: float, slices: dict[str, slice]
+    ) -> LikelihoodOnHost | None:
+        r"""Of a few replicates of few points in double precision on a CPU; None of others."""
+        both, observed = data.targets.both, data.targets.observed
+        num_replicates, n = both.shape[:2]
+        if (
+            both.device.type != "cpu"
+            or both.dtype != torch.float64
+            or num_replicates > MOST_REPLICATES
+            or n > MOST_POINTS
+        ):
+            return None
+        noise, best = data.fixed_noise, data.best_constant
+        return cls.of(
+            data.X.numpy(),
+            both.numpy(),
+            np.ones((num_replicates, n), bool) if observed is None else observed.numpy(),
+            None if noise is None else noise.numpy(),
+            None if best is None else torch.stack(best, dim=-1).numpy(),
+            nu,
+            slices,
+        )
 
     def __call__(self, values: ndarray, replicates: ndarray) -> ndarray:
         r"""The value, the constant and the derivatives, `rows x (2 + p)`, in natural units.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,23 +13,16 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.engine.fit.centred_data import CentredData
+from botorch_risk.engine.fit.coordinates import Coordinates
 from botorch_risk.engine.fit.covariance import TrainingCovariance
 from botorch_risk.engine.fit.fit_objective import FitObjective
 from botorch_risk.engine.fit.large_matrices import is_large, value_of_large
 from botorch_risk.engine.fit.likelihood_form import LikelihoodForm, padded, tensors
-from botorch_risk.engine.fit.likelihood_on_host import (
-    MOST_POINTS,
-    MOST_REPLICATES,
-    LikelihoodOnHost,
-)
-from botorch_risk.engine.fit.marginal_likelihood import (
-    BestConstant,
-    Targets,
-    likelihood_of,
-    marginal_over_constant,
-)
+from botorch_risk.engine.fit.likelihood_on_host import LikelihoodOnHost
+from botorch_risk.engine.fit.marginal_likelihood import likelihood_of, marginal_over_constant
 from botorch_risk.engine.fit.parameters import ExactGPParts, Hyperparameter, Units, units_of
-from botorch_risk.engine.fit.priors import AnalyticDensity, log_density, normal_precision
+from botorch_risk.engine.fit.priors import AnalyticDensity, log_density
 from botorch_risk.engine.progress import advance
 from botorch_risk.engine.recorded import Portable, Recorded, SelectedRows, are_recorded
 from botorch_risk.seeding import Draws, as_seeds, even_normals
@@ -37,22 +30,6 @@ from botorch_risk.steady import fetched, sent, steady
 
 # Entries of the n x n covariance matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**16)
-
-
-class _Data(NamedTuple):
-    X: Tensor  # R x n x d
-    targets: Targets  # about their centre
-    fixed_noise: Tensor | None  # R x n
-    best_constant: BestConstant | None  # about the centre
-
-    def rows(self, index: Tensor) -> _Data:
-        noise, constant = self.fixed_noise, self.best_constant
-        return _Data(
-            self.X[index],
-            self.targets.rows(index),
-            None if noise is None else noise[index],
-            None if constant is None else BestConstant(*torch.stack(constant)[:, index]),
-        )
 
 
 class MarginalLikelihoodObjective(FitObjective):
@@ -66,6 +43,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     Attributes:
         moved: The hyperparameters among the parameters.
+        coordinates: What the numbers in a row mean.
         slices: The position of each in a row.
         units: The natural scales of the data of each replicate.
         lost: The replicates that cannot be fitted, `R`; `broken_data` has the reasons.
@@ -74,6 +52,7 @@ class MarginalLikelihoodObjective(FitObjective):
     """
 
     moved: tuple[Hyperparameter, ...]
+    coordinates: Coordinates
     slices: list[slice]
     units: Units
     lost: ndarray
@@ -102,11 +81,11 @@ class MarginalLikelihoodObjective(FitObjective):
         self.like, self.batch_shape = parts.Y, parts.batch_shape
         self.units = Units.of(known[:, 2:]) if units is None else units
         self._own = self._versions(), own
-        self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
-        self.slices, self._positive = _layout(self.moved)
-        self.num_parameters = len(self._positive)
+        self._constant = parts.profiled
+        self.coordinates = Coordinates(self.moved, self.units)
+        self.slices, self.num_parameters = self.coordinates.slices, len(self.coordinates.positive)
         self.precision = float(torch.finfo(parts.Y.dtype).eps)
-        self._data = self._read(observed)
+        self._data = CentredData.of(parts, observed, self.units)
         self._chunk = _COVARIANCES.rows(parts.Y.device, parts.Y.shape[-1] ** 2)
         self._selected: SelectedRows | None = None
         self._priors = [
@@ -133,23 +112,6 @@ class MarginalLikelihoodObjective(FitObjective):
     def of_first_sample(cls, model: SingleTaskGP, observed: Tensor | None = None) -> Self:
         r"""The loss of the first of the samples in a model's first batch dimension."""
         return cls(ExactGPParts.read(model).of_first_sample(), observed)
-
-    def _read(self, observed: Tensor | None) -> _Data:
-        r"""Read the data, with targets about their centre and 0 for values that are not finite."""
-        # A mask multiplies, and 0 times NaN is NaN.
-        parts, sought = self.parts, None
-        centre = sent(self.units.centre, parts.Y.device).to(parts.Y).unsqueeze(-1)
-        if self._constant is not None:
-            ends = self._constant.bounds(self.units.unit_of("constant", 1))
-            shape, priors = self._constant.raw.shape, self._constant.priors
-            location, precision = normal_precision(priors, shape, parts.batch_shape)
-            about = [end - self.units.centre[:, None] for end in (*ends, location)]
-            known = np.concatenate([*about, precision], axis=1)
-            sought = BestConstant(*sent(known.T, parts.Y.device).to(parts.Y))
-        X, Y = (torch.nan_to_num(x, 0.0, 0.0, 0.0) for x in (parts.X, parts.Y - centre))
-        X = X - X.mean(dim=-2, keepdim=True)  # for `lengthscale_gradient`
-        noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
-        return _Data(X, Targets.of(Y, observed), noise, sought)
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         replicates = rows % len(self.num_observed)
@@ -195,7 +157,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""The log density of parameters in natural units, `rows`, and its gradient."""
-        natural = self._absolute(values, rows % len(self.num_observed))
+        natural = self.coordinates.absolute(values, rows % len(self.num_observed))
         value, gradient = np.zeros(len(values)), np.zeros_like(values)
         for slice_, density in self._priors:
             prior_value, prior_gradient = density(natural[:, slice_], rows)
@@ -214,28 +176,8 @@ class MarginalLikelihoodObjective(FitObjective):
     @cached_property
     def _on_host(self) -> LikelihoodOnHost | None:
         r"""The likelihoods in NumPy, for a few replicates of few points on a CPU."""
-        data, (num_replicates, n) = self._data, self.like.shape
-        if (
-            self.like.device.type != "cpu"
-            or self.like.dtype != torch.float64
-            or num_replicates > MOST_REPLICATES
-            or n > MOST_POINTS
-        ):
-            return None
-        known = None if data.best_constant is None else torch.stack(data.best_constant, dim=-1)
-        noise = data.fixed_noise
-        observed = data.targets.observed
-        counted = np.ones((num_replicates, n), bool) if observed is None else observed.numpy()
         slices = {one.name: each for one, each in zip(self.moved, self.slices, strict=True)}
-        return LikelihoodOnHost.of(
-            data.X.numpy(),
-            data.targets.both.numpy(),
-            counted,
-            None if noise is None else noise.numpy(),
-            None if known is None else known.numpy(),
-            self.parts.nu,
-            slices,
-        )
+        return LikelihoodOnHost.of_few(self._data, self.parts.nu, slices)
 
     @cached_property
     def form(self) -> LikelihoodForm:
@@ -289,7 +231,7 @@ class MarginalLikelihoodObjective(FitObjective):
             parts = [Recorded(part) for part in parts]
         return SelectedRows(rows, parts, self._chunk, self._data.X, is_kept)
 
-    def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
+    def _likelihood(self, data: CentredData, values: Tensor) -> Tensor:
         named = self.form.named(values, data.fixed_noise)
         value, gradient, constant = likelihood_of(
             data.X, data.targets, named, self.parts.nu, data.best_constant
@@ -300,14 +242,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
-        # An exponential that overflows makes the loss infinite or NaN: the step is then rejected.
-        scale = self.units.scale[replicates, None]
-        with np.errstate(all="ignore"):
-            natural = np.where(self._positive, np.exp(theta), scale * theta)
-        return natural, np.where(self._positive, natural, scale)
-
-    def _absolute(self, natural: ndarray, replicates: ndarray) -> ndarray:
-        return natural + np.where(self._positive, 0.0, self.units.centre[replicates, None])
+        return self.coordinates.natural(theta, replicates)
 
     def covariance(self, replicates: Tensor, values: Tensor, shift: Tensor) -> TrainingCovariance:
         r"""The covariance of the training outcomes without noise, with its derivatives.
@@ -332,7 +267,7 @@ class MarginalLikelihoodObjective(FitObjective):
 
     def own(self) -> ndarray:
         r"""The model's present hyperparameters as parameters, `R x p`."""
-        return self.transform(self._own_natural())
+        return self.coordinates.of_natural(self._own_natural())
 
     def _own_natural(self) -> ndarray:
         if self._own[0] != self._versions():  # written since
@@ -347,20 +282,8 @@ class MarginalLikelihoodObjective(FitObjective):
     def _versions(self) -> list[int]:
         return [one.raw._version for one in self.moved]
 
-    def transform(self, natural: ndarray) -> ndarray:
-        scale, centre = self.units.scale[:, None], self.units.centre[:, None]
-        # `where` takes the logarithm of constants too, which may be negative.
-        with np.errstate(all="ignore"):
-            return np.where(self._positive, np.log(natural), (natural - centre) / scale)
-
     def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
-        pairs = [one.bounds(self.units.unit_of(one.name, one.size)) for one in self.moved]
-        replicates = rows % len(self.num_observed)
-        lower, upper = (
-            self.transform(np.concatenate(side, axis=1))[replicates]
-            for side in zip(*pairs, strict=True)
-        )
-        return lower, upper
+        return self.coordinates.bounds(rows % len(self.num_observed))
 
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
         self._write_constant(self.write_moved(theta, keep), keep)
@@ -370,7 +293,7 @@ class MarginalLikelihoodObjective(FitObjective):
         r"""Set the parameters that are in `theta`, and return them in natural units."""
         replicates = np.arange(len(theta))
         values, _ = self.natural(theta, replicates)
-        sent = self._sent(self._absolute(values, replicates), keep)
+        sent = self._sent(self.coordinates.absolute(values, replicates), keep)
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
             hyperparameter.write(sent[:, slice_], sent[:, -1] > 0)
         return values
@@ -431,13 +354,3 @@ class MarginalLikelihoodObjective(FitObjective):
         return dict.fromkeys(broken, "the training data are not finite") | dict.fromkeys(
             empty, "no point is observed"
         )
-
-
-def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:
-    r"""The slice of each hyperparameter in a row, and which entries are logarithms."""
-    slices: list[slice] = []
-    positive: list[bool] = []
-    for hyperparameter in hyperparameters:
-        slices.append(slice(len(positive), len(positive) + hyperparameter.size))
-        positive += [hyperparameter.is_positive] * hyperparameter.size
-    return slices, np.array(positive, dtype=bool)

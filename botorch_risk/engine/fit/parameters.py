@@ -159,6 +159,11 @@ class ExactGPParts:
             hyperparameters=parameters,
         )
 
+    @property
+    def profiled(self) -> Hyperparameter | None:
+        r"""The constant, if it has its best value given the others."""
+        return next((one for one in self.hyperparameters if one.is_profiled), None)
+
     def of_first_sample(self) -> ExactGPParts:
         r"""The entries of the first batch dimension's first value: the samples share their data."""
         batch_shape = self.batch_shape[1:]

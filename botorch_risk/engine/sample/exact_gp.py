@@ -102,8 +102,9 @@ class ExactLogPosterior(LogPosterior, MarginalLikelihoodObjective):
         r"""The log prior density of the logarithms of parameters in natural units."""
         # d theta / d log(theta) = theta, the Jacobian.
         value, gradient = super().log_priors(values, rows)
-        positive = np.where(self._positive, values, 1.0)
-        slope = np.where(self._positive, 1.0 / positive, 0.0)
+        is_log = self.coordinates.positive
+        positive = np.where(is_log, values, 1.0)
+        slope = np.where(is_log, 1.0 / positive, 0.0)
         return value + np.log(positive).sum(axis=1), gradient + slope
 
     @steady()

@@ -59,16 +59,20 @@ Equations and results, by what computes them:
 
 Read in this order: `goals` defines the sets, `state` is the memory between samples with its widths
 and report, `gain` is Eq. 3 at points and on a whole domain, `sampling` has noise and cost,
-`covering` chooses a batch, and `acquisition` puts them together. `cost_bounds` is the theory.
+`covering` chooses a batch, and `acquisition` puts them together. `truncate_variance` asks it for
+points and keeps the sets in the state of `sample_domain`, the method; `strategy` builds both.
+`cost_bounds` is the theory.
 """
 
 from .acquisition import TruncatedVarianceReduction
 from .cost_bounds import CostBounds, cost_bounds, covering_cost
 from .covering import Selection, top_candidates
 from .goals import LevelSet, Maximize, RelativeLevelSet
+from .sample_domain import SampleDomain, Sampler
 from .sampling import Cost, NoiseLevels
 from .state import GuaranteedWidth, PracticalWidth, Status, TruncatedVarianceState, status
-from .strategy import SampleDomain, Sampler, TruncateVariance, truvar, truvar_state
+from .strategy import truvar, truvar_state
+from .truncate_variance import TruncateVariance
 
 __all__ = [
     "Cost",

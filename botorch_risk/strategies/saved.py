@@ -1,0 +1,72 @@
+r"""What is saved of a strategy: its history, the state of its method and what it proposed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from botorch_risk.strategies.arguments import to_json
+from botorch_risk.strategies.history import History
+from botorch_risk.strategies.method import State
+from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
+
+_TENSORS = ("X", "Y", "recorded", "running")  # of a history
+
+
+def saved(
+    arguments: Mapping[str, Any], history: History, state: State, proposal: Tensor | None
+) -> dict[str, Any]:
+    r"""What a strategy needs to continue, as JSON; `loaded` is its inverse.
+
+    Args:
+        arguments: What the strategy was built with.
+        history: All rows, and those that run.
+        state: The method's state.
+        proposal: The rows of `ask` since the last round, `R x q x d_asked`, if there are any.
+    """
+    asked = history.running[:, :0] if proposal is None else proposal
+    tensors = {**{name: getattr(history, name) for name in _TENSORS}, "asked": asked}
+    return sealed(
+        {
+            "arguments": arguments,
+            "num_initial": history.num_initial,
+            "rounds": history.rounds.tolist(),
+            "history": {name: to_json(value) for name, value in tensors.items()},
+            "state": {name: to_json(value) for name, value in state.items()},
+        }
+    )
+
+
+def loaded(
+    content: Any, arguments: Mapping[str, Any], like: History, start: State
+) -> tuple[History, State, Tensor | None]:
+    r"""The history, the method's state and the proposal of what `saved` returned.
+
+    Args:
+        content: What was saved.
+        arguments: What the strategy that loads it was built with.
+        like: A history of that strategy.
+        start: The state that its method starts with.
+
+    Raises:
+        ValueError: As in `Strategy.load_state_dict`, except for the rows themselves.
+    """
+    names = "num_initial", "rounds", "history", "state"
+    num_initial, rounds, told, learnt = opened(content, arguments, *names)
+    tensors = tensors_of(told, (*_TENSORS, "asked"))
+    asked = tensors.pop("asked")
+    history = replace(like, num_initial=_count(num_initial)).restored(rounds, **tensors)
+    if asked.dim() != 3 or asked.shape[::2] != like.running.shape[::2]:
+        num_replicates, _, width = like.running.shape
+        raise ValueError(
+            f"Expected 'asked' of shape `{num_replicates} x q x {width}`. Got {tuple(asked.shape)}."
+        )
+    state = state_like(learnt, start, len(like.seeds))
+    return history, state, asked if asked.shape[1] else None
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"Expected 'num_initial' of at least 1. Got {value!r}.")
+    return value
