@@ -1,4 +1,11 @@
-r"""Distances, inverses, pivots and sums, computed in the best way for each device."""
+r"""Distances, inverses, pivots and sums, computed in the best way for each device.
+
+If a covariance of outcomes at given points has no Cholesky factor, `safe_root` adds `jitter_of` the
+prior variance to the diagonal of that entry of the batch, 1e-8 in float64 and 1e-5 in float32; then
+linear_operator's `psd_safe_cholesky` adds 1e-8, 1e-7 and at last 1e-6. The covariance of training
+data, which contains their noise, goes to `psd_safe_cholesky` at once, as in GPyTorch. In a fit,
+hyperparameters without a factor have no finite likelihood, and the line search turns back.
+"""
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky

@@ -66,7 +66,7 @@ from .posterior.domain import DomainPosterior
 from .posterior.fast_marginals import FastMarginals
 from .posterior.process import Process
 from .projected_bfgs import minimize_rows
-from .sample.exact_gp import sample_exact_gp
+from .sample.hyperparameters import sample_exact_gp
 from .sample.log_posterior import LogPosterior, SampledHyperparameters
 
 __all__ = [

@@ -17,7 +17,7 @@ from botorch_risk.frames.frame_layout import Direction, FrameLayout
 from botorch_risk.frames.named_columns import check_names, numbers_of, told_values
 from botorch_risk.frames.single_experiment import SingleExperiment, pooled
 from botorch_risk.models.far_readings import FAR, far_positions
-from botorch_risk.strategies.arguments import describe, to_json
+from botorch_risk.strategies.built_with import describe, to_json
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.limits import LinearLimit
 from botorch_risk.strategies.method import View

@@ -107,6 +107,9 @@ class ConditionalValueAtRisk(RiskMeasure):
         risk_level: Lower-tail probability in (0, 1). BoTorch's `CVaR(alpha)` is the mean of the
             lowest 1 - alpha: `risk_level = 1 - alpha`. For warnings and errors see `ValueAtRisk`.
 
+    The slope in a value is its part of the tail, divided by the level. If values tie at the edge of
+    the tail, any of them may have the room that is left: one of the subgradients.
+
     Example:
         >>> values, weights = torch.tensor([3.0, 1.0, 2.0, 4.0]), torch.full((4,), 0.25)
         >>> ConditionalValueAtRisk(risk_level=0.5)(values, weights)

@@ -30,6 +30,7 @@ from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.prediction import (
+    NUM_HYPERPARAMETERS,
     Interval,
     Prediction,
     check_num_samples,
@@ -130,7 +131,7 @@ class EnvironmentRisk(Method):
     uses_w: bool = True
     uses_previous: bool = False
     model: ModelFactory = standardized_gp
-    num_samples: int = 16
+    num_samples: int = NUM_HYPERPARAMETERS
     overrules_fit: bool = False
 
     def __post_init__(self) -> None:

@@ -19,6 +19,8 @@ INTERVAL_BETA = 1.96**2
 # Joint samples over W of a risk under one model. Each of several samples of the hyperparameters has
 # a part of them, a smaller one if the risk of every sample solves a program.
 NUM_RISKS, _PART, _PART_OF_PROGRAMS = 256, 4, 16
+# Samples of the hyperparameters behind every interval, by `engine.sample_exact_gp`.
+NUM_HYPERPARAMETERS = 16
 
 
 class Interval(NamedTuple):

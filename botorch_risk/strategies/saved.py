@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.strategies.arguments import to_json
+from botorch_risk.strategies.built_with import to_json
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import State
 from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.strategies.arguments import check_alike, from_json
+from botorch_risk.strategies.built_with import check_alike, from_json
 
 _FORMAT = 2
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds
 from botorch_risk.steady import one_look, sent
-from botorch_risk.strategies.arguments import describe
 from botorch_risk.strategies.batches import Batches, recorded, renewed
+from botorch_risk.strategies.built_with import describe
 from botorch_risk.strategies.design import rows_of_design
 from botorch_risk.strategies.history import History, warn_of_replicates_without_outcomes
 from botorch_risk.strategies.method import Classification, Method, State, View, Views, fits_of
@@ -341,6 +341,8 @@ class Strategy:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         r"""Continue from the `state_dict()` of a strategy with the same arguments.
+
+        `built_with.check_alike` compares the arguments, and names the first difference.
 
         Warns:
             UserInputWarning: If an argument is a function of another name, perhaps a renamed one.

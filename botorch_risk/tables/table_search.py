@@ -18,7 +18,7 @@ from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.far_readings import FAR, far_positions
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.arguments import describe
+from botorch_risk.strategies.built_with import describe
 from botorch_risk.strategies.states import opened, sealed
 from botorch_risk.tables.factors import Factors
 from botorch_risk.tables.kernel import TableReadings, fit_table

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from botorch_risk.strategies.arguments import from_json, to_json
+from botorch_risk.strategies.built_with import from_json, to_json
 from botorch_risk.strategies.states import sealed
 from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play

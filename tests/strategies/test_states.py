@@ -16,7 +16,7 @@ from botorch_risk.frames import FrameExperiment
 from botorch_risk.papers import rahbo
 from botorch_risk.risk import Expectation, MaximumMeanDiscrepancyBall
 from botorch_risk.strategies import Strategy
-from botorch_risk.strategies.arguments import from_json, to_json
+from botorch_risk.strategies.built_with import from_json, to_json
 from botorch_risk.strategies.states import sealed
 from botorch_risk.tables import Factors, TableSearch, table_search
 from tests.risk.cases import risk_kernel

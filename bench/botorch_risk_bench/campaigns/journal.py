@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
-from botorch_risk.strategies.arguments import from_json, to_json
+from botorch_risk.strategies.built_with import from_json, to_json
 from botorch_risk_bench.campaigns.database import StoreError, checksum
 from botorch_risk_bench.campaigns.whole_files import replacing
 

@@ -23,7 +23,7 @@ from numpy.random import Generator
 
 from bench.reproduction.tables import table
 from botorch_risk.engine.sample import importance
-from botorch_risk.engine.sample.exact_gp import ExactLogPosterior
+from botorch_risk.engine.sample.hyperparameters import ExactLogPosterior
 from botorch_risk.engine.sample.log_posterior import _at_modes
 from botorch_risk.models import scaled_gp
 

@@ -20,7 +20,7 @@ from botorch_risk_bench.cli import app
 from botorch_risk_bench.printed import printable
 from typer.testing import CliRunner, Result
 
-from botorch_risk.strategies.arguments import from_json, to_json
+from botorch_risk.strategies.built_with import from_json, to_json
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 NESTED = "[" * 100_000

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from bench.tests.experiments.noisy_quadratic import NoisyQuadratic, UnknownOptimum
 from botorch_risk.strategies import Box, History, RandomPoints, Strategy
-from botorch_risk.strategies.arguments import from_json
+from botorch_risk.strategies.built_with import from_json
 from botorch_risk.strategies.method import View
 
 SEEDS = [3, 1, 4]

@@ -25,7 +25,7 @@ from botorch_risk.matrices import jitter_of
 
 # A value of w is a pivot if its variance given those before is at least this share of the largest:
 # equal ones of a symmetric grid are told apart by their order, and not by rounding.
-_TIED = 0.999
+_PIVOT_SHARE = 0.999
 # On a device: after how many columns the host looks whether there are more.
 _LOOK = 16
 # Added to the variance of each z, in units of the prior one: the rounding of its covariance is
@@ -105,7 +105,12 @@ def _newton_basis(W: Tensor, others: Tensor, kernel: Any) -> Tensor:
         is_left = largest > jitter_of(W)
         if step % look == 0 and not is_left.any():
             break
-        pivot = (left >= _TIED * largest).to(torch.uint8).argmax(dim=-1, keepdim=True).unsqueeze(-1)
+        pivot = (
+            (left >= _PIVOT_SHARE * largest)
+            .to(torch.uint8)
+            .argmax(dim=-1, keepdim=True)
+            .unsqueeze(-1)
+        )
         at, of_pivot = (
             x.gather(-2, pivot.expand(*pivot.shape[:-1], x.shape[-1])) for x in (points, basis)
         )

@@ -21,6 +21,7 @@ from botorch_risk.recommend import Rule, recommend
 from botorch_risk.strategies.method import Method, State, View, rows_at
 from botorch_risk.strategies.prediction import (
     INTERVAL_BETA,
+    NUM_HYPERPARAMETERS,
     Interval,
     Prediction,
     check_num_samples,
@@ -122,7 +123,7 @@ class MeanVarianceSearch(Method):
     max_noise_variance: float | None = None
     num_restarts: int = 10
     raw_samples: int = 256
-    num_samples: int = 16
+    num_samples: int = NUM_HYPERPARAMETERS
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -26,6 +26,7 @@ from botorch_risk.strategies.finite_domain import FiniteDomain, PosteriorMean, m
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Classification, Method, State, View
 from botorch_risk.strategies.prediction import (
+    NUM_HYPERPARAMETERS,
     Interval,
     Prediction,
     check_num_samples,
@@ -107,7 +108,7 @@ class SampleDomain(Method):
     refit_every: int | None = None
     dense: bool = True
     anywhere: bool = False
-    num_samples: int = 16
+    num_samples: int = NUM_HYPERPARAMETERS
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -14,6 +14,7 @@ from botorch_risk.papers.truvar.sampling import Cost, Noise, NoiseLevels, Sampli
 from botorch_risk.papers.truvar.state import TruncatedVarianceState
 from botorch_risk.papers.truvar.truncate_variance import TruncateVariance
 from botorch_risk.strategies.finite_domain import FiniteDomain
+from botorch_risk.strategies.prediction import NUM_HYPERPARAMETERS
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -33,7 +34,7 @@ def truvar(
     num_initial: int = 1,
     batch_size: int = 1,
     anywhere: bool = False,
-    num_samples: int = 16,
+    num_samples: int = NUM_HYPERPARAMETERS,
     **options: Any,
 ) -> Strategy:
     r"""TRUVAR, Algorithm 1 of [Bogunovic2016truvar]_, to maximise or for a level set.

@@ -15,7 +15,7 @@ from torch import Size, Tensor
 from botorch_risk.engine import fit_exact_gp
 from botorch_risk.engine.fit.likelihood_form import PADDED_TO
 from botorch_risk.engine.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.engine.sample.exact_gp import ExactLogPosterior
+from botorch_risk.engine.sample.hyperparameters import ExactLogPosterior
 from tests.devices import home
 from tests.engine.fit.examples import data
 from tests.engine.recorders import make_recorder

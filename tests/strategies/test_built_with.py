@@ -12,7 +12,7 @@ from botorch.exceptions.warnings import UserInputWarning
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import Expectation, ValueAtRisk
-from botorch_risk.strategies.arguments import check_alike, describe, from_json, to_json
+from botorch_risk.strategies.built_with import check_alike, describe, from_json, to_json
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
