@@ -24,14 +24,14 @@ class Comparison(str):
 def cell(values: Tensor) -> str:
     r"""The mean over seeds and its Student-t interval, 95 %."""
     value = mean_and_standard_error(values.double())
-    return _with_half_width(value)
+    return with_half_width(value)
 
 
 def paired(values: Tensor, reference: Tensor) -> str:
     r"""The mean difference over the seeds that both have, and its Student-t interval, 95 %."""
     common = min(len(values), len(reference))
     difference = paired_difference(values[:common].double(), reference[:common].double())
-    return Comparison(_with_half_width(difference))
+    return Comparison(with_half_width(difference))
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -93,7 +93,7 @@ def read_curves_by(page: str, heading: str, header: str) -> dict[str, tuple[Tens
     return {}
 
 
-def _with_half_width(value: MeanAndStandardError) -> str:
+def with_half_width(value: MeanAndStandardError) -> str:
     r"""Without an exponent, unless both numbers are so small that zeros would hide their digits."""
     mean, half_width = value.mean.item(), value.half_width.item()
     if half_width < ROUNDING * abs(mean):  # of equal values

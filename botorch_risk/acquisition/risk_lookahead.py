@@ -33,7 +33,8 @@ class RiskLookahead(PointwiseAcquisitionFunction):
 
     By Stein's identity a reading at (x, w) of one standard deviation moves the expected risk `a_p`
     of the decision `x_p` by the slope `s_p`, where `q_p` is the gradient of `a_p` in the mean. This
-    is exact for a risk that is linear in the outcomes. A subclass scores the slopes.
+    is exact for a risk that is linear in the outcomes. The knowledge gradient and the expected
+    classification score the slopes.
 
     If w can be chosen, a decision is scored at the w of `best_value`; otherwise its score is
     averaged over W. Building the object evaluates the measure `num_samples P` times, which is slow

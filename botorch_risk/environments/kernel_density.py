@@ -1,4 +1,7 @@
-r"""Learn the distribution of W from observed values by kernel density estimation."""
+r"""Learn the distribution of W from observed values by kernel density estimation.
+
+W with columns of labels, alone or next to numbers, is learnt by `label_frequencies`.
+"""
 
 from __future__ import annotations
 

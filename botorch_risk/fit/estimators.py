@@ -101,6 +101,8 @@ class MaximumAPosteriori:
 class PseudoData:
     r"""UHE-BO's estimate from pseudo-data, by `fit_pseudo_data`: Eq. (2) of [Ha2023uhe]_.
 
+    Pseudo-data are random points of the domain, each with the outcomes of its nearest observation.
+
     Args:
         bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
         num_pseudo: The number of pseudo-points; twice the number of inputs if omitted.

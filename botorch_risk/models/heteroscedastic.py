@@ -37,10 +37,10 @@ from botorch_risk.models.mean_and_noise import check_prior_of_constant
 from botorch_risk.models.noise_evidence import default_evidence
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess, checked_noise
+from botorch_risk.models.outcome_scales import StandardDeviationScale, scale_of_observed
 from botorch_risk.models.renewed import has_room, remember_beginning
 from botorch_risk.models.repeats import RepeatedOutcomes, check_finite
 from botorch_risk.models.two_process_fit import TwoProcessFit
-from botorch_risk.models.variance_links import StandardDeviationScale, scale_of_observed
 from botorch_risk.models.wrong_readings import without_wrong_readings
 from botorch_risk.points import checked_points, root_of_beta
 
@@ -63,8 +63,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     any other model: both processes are fitted at once to all readings, by Laplace's approximation
     of their evidence (`models/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
     (16) is evaluated. The paper learns the noise from the sample variances alone, before the mean
-    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All
-    public quantities are in the units of the outcome (variances in their square).
+    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`, whose
+    observations are `log s^2` without its bias, or `s^2` (`models/variance_links.py`). All public
+    quantities are in the units of the outcome (variances in their square).
 
     Rows with equal inputs are pooled, except in a batch of replicates. Single readings also inform
     the noise, by their residuals; if there is little evidence of where the noise differs, it is

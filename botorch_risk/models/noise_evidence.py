@@ -8,8 +8,8 @@ from botorch.models.transforms.outcome import OutcomeTransform
 from torch import Tensor
 
 from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances
+from botorch_risk.models.outcome_scales import TYPICAL_LOG_LEVEL, LevelScale
 from botorch_risk.models.repeats import RepeatedOutcomes
-from botorch_risk.models.variance_links import TYPICAL_LOG_LEVEL, LevelScale
 
 
 def default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:

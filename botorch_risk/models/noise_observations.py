@@ -11,8 +11,9 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
+from botorch_risk.models.outcome_scales import SignalScale
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe
-from botorch_risk.models.variance_links import LINKS, LogLink, SignalScale, VarianceLink
+from botorch_risk.models.variance_links import LINKS, LogLink, VarianceLink
 from botorch_risk.steady import expect
 
 _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored rows to it

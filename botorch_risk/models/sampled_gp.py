@@ -15,8 +15,8 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_arguments, check_counts
 from botorch_risk.engine import SampledHyperparameters, sample_exact_gp
+from botorch_risk.models.outcome_scales import StandardDeviationScale
 from botorch_risk.models.scaled_gp import kernel_and_mean
-from botorch_risk.models.variance_links import StandardDeviationScale
 from botorch_risk.seeding import as_seeds
 
 

@@ -11,8 +11,8 @@ from botorch.models.transforms import input as transforms
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_bounds
+from botorch_risk.models.outcome_scales import StandardDeviationScale
 from botorch_risk.models.renewed import has_room, remember_beginning, renew
-from botorch_risk.models.variance_links import StandardDeviationScale
 
 
 def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleTaskGP:

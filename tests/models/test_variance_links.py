@@ -10,7 +10,8 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln, polygamma
 
-from botorch_risk.models.variance_links import LINKS, MeanScale, SignalScale, StandardDeviationScale
+from botorch_risk.models.outcome_scales import MeanScale, SignalScale, StandardDeviationScale
+from botorch_risk.models.variance_links import LINKS
 from tests.oracles import spread_of_the_noise
 
 

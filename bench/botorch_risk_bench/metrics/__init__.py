@@ -10,6 +10,7 @@ from .intervals import (
     median,
     note_on_comparisons,
     paired_difference,
+    pooled_difference,
     ratio_of_means,
 )
 from .level_sets import (
@@ -48,6 +49,7 @@ __all__ = [
     "median",
     "note_on_comparisons",
     "paired_difference",
+    "pooled_difference",
     "ratio_of_means",
     "share_held",
     "share_of_targets",

@@ -1,6 +1,7 @@
 r"""Means over replicates with confidence intervals, and their format."""
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -129,6 +130,40 @@ def paired_difference(a: Tensor, b: Tensor, dim: int = 0) -> MeanAndStandardErro
             f"Expected one entry of each method per seed. Got {a.shape=} and {b.shape=}."
         )
     return mean_and_standard_error(a - b, dim=dim)
+
+
+class PooledDifference(NamedTuple):
+    r"""A difference over a set of problems, known over seeds and over problems.
+
+    Args:
+        over_seeds: Of each seed's mean over the problems: what other seeds of these problems have.
+        over_problems: Of each problem's mean over its seeds: what other problems of the kind have.
+    """
+
+    over_seeds: MeanAndStandardError
+    over_problems: MeanAndStandardError
+
+
+def pooled_difference(differences: Sequence[Tensor]) -> PooledDifference:
+    r"""The mean of paired differences over problems, each of which counts alike.
+
+    Args:
+        differences: For each problem the differences of its seeds, `R_p` each, in the same order of
+            seeds. Both intervals are of the seeds that every problem has, the first ones.
+
+    Returns:
+        Scalars.
+
+    Example:
+        >>> pooled = pooled_difference([torch.tensor([1.0, 3.0]), torch.tensor([2.0, 4.0, 9.0])])
+        >>> pooled.over_seeds.mean, pooled.over_problems.standard_error
+        (tensor(2.5000), tensor(0.5000))
+    """
+    common = min(map(len, differences))
+    table = torch.stack([as_floating(each)[:common] for each in differences])  # problems x seeds
+    return PooledDifference(
+        mean_and_standard_error(table.mean(dim=0)), mean_and_standard_error(table.mean(dim=1))
+    )
 
 
 class RatioOfMeans(NamedTuple):
