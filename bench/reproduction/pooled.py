@@ -5,9 +5,9 @@ r"""Claims about several problems, judged by one row each: pooled over the probl
 From the curves that the papers' pages keep. For each seed that all problems of a claim have, the
 mean of the paired differences over the problems; then Student's t over the seeds, and a second
 interval over the problems. No problem's unit counts more than another's: differences are of log10
-regret, simple for V-UCB and cumulative for SBO-KDE, as the papers have it; for UHE-BO, whose figures
-are linear, of simple regret as a share of the mean that random points reach. Below 0 the first
-method is ahead. A claim that two methods differ little is shown if the interval lies within a
+regret, simple for V-UCB and cumulative for SBO-KDE, as the papers have it; for UHE-BO, with linear
+figures, of simple regret as a share of the mean that random points reach. Below 0 the first method
+is ahead. A claim that two methods differ little is shown if the interval lies within a
 factor of two of regret either way, a margin that was set before any row was computed.
 """
 
@@ -59,7 +59,11 @@ PROB, UNIF, RHO = "V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx"
 CLAIMS = [
     Claim("vucb", "finite W", PROB, UNIF, FINITE),
     Claim(
-        "vucb", "finite W, constant width", *(f"{x}-constant-width" for x in (PROB, UNIF)), FINITE
+        "vucb",
+        "finite W, constant width",
+        f"{PROB}-constant-width",
+        f"{UNIF}-constant-width",
+        FINITE,
     ),
     Claim("vucb", "finite W, Branin-Hoo, Goldstein-Price", UNIF, RHO, FINITE[:2], True),
     Claim("vucb", "finite W, both Hartmanns", UNIF, RHO, FINITE[2:]),
