@@ -45,6 +45,10 @@ Maximisation:
     PointwiseAcquisition                               the protocol: .evaluate(X) -> batch_shape x m
     minimize_rows(objective, start, lower, upper, ...) -> Minima
 
+Without a closed form everything still works: an unknown kernel is evaluated by its own `forward`,
+in chunks; a model that `Belief.serves` refuses answers by `model.posterior`; a loss or a prior
+without closed gradients is fitted by BoTorch's `fit_gpytorch_mll`.
+
 `batch_shape` is the model's: `[]`, `[R]` for replicates, or `[S, R]` for samples of the
 hyperparameters of replicates; `DomainPosterior` and `optimize_acqf_replicates` accept `[]` and
 `[R]`.
