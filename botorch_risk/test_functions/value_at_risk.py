@@ -168,8 +168,8 @@ class ValueAtRiskBranin(ValueAtRiskTestProblem):
 
         f(x, w) = -(B(15 x - 5, 15 w) - 44.81) / 51.95
 
-    with `B` the Branin function, scaled as in the authors' program; the paper does not specify the
-    scaling.
+    with `B` the Branin function. The paper does not specify the scaling. In the authors' program B
+    lacks its constant 10: its values are larger than these by 10 / 51.95 everywhere.
 
     Source: [Nguyen2021vucb]_, Sec. 4.1.
 
