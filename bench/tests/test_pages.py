@@ -39,7 +39,8 @@ def rounds_to(shown: Decimal, value: Decimal) -> bool:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda each: each.name)
 def test_every_interval_of_a_page_is_in_a_table(folder: Path) -> None:
-    tables = intervals("\n".join(tables_of(folder).values()))
+    pooled = [path.read_text("utf-8") for path in folder.parent.glob("pooled.md")]
+    tables = intervals("\n".join([*tables_of(folder).values(), *pooled]))
     of_page = intervals((folder / "README.md").read_text("utf-8"))
     assert of_page
     missing = {
