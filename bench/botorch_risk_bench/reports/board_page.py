@@ -1,20 +1,22 @@
 r"""The board of a campaign as a page and as a picture."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import matplotlib
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from botorch_risk.plot_style import STYLE
 from botorch_risk_bench.metrics import (
     INTERVAL,
+    mean_and_standard_error,
     note_on_comparisons,
     paired_difference,
     ratio_of_means,
 )
-from botorch_risk_bench.reports.board import ALL, TARGETS, Board, first_late_round, late
+from botorch_risk_bench.reports.board import ALL, TARGETS, Board, BoardEntry, first_late_round, late
 from botorch_risk_bench.reports.plots import draw_band
 from botorch_risk_bench.reports.summary import cell, table
 
@@ -42,15 +44,15 @@ def board_markdown(board: Board, baseline: str | None = None) -> str:
         f"{len(board.entries)} experiments, {len(board.seeds)} seeds, "
         f"{len(board.strategies)} strategies. Targets of an experiment are {len(TARGETS)} regrets "
         f"from {TARGETS[0]:.2f} to {TARGETS[-1]:.3f} of the median one after the initial design. "
-        "Scores are averaged over the experiments. Intervals are over the seeds, for these "
-        f"experiments: mean ± {INTERVAL}.",
+        f"Scores are averaged over the experiments, mean ± {INTERVAL}. Intervals are over the "
+        "seeds, for these experiments; in brackets over the experiments, for others of their kind.",
     ]
     for score in _scores(board):
         parts += [f"## {score.title}", score.meaning]
         parts += [table(["group", "experiments", *board.strategies], _score_rows(board, score))]
         if others:
             parts += [
-                f"Difference to {reference}, seed by seed:",
+                f"Difference to {reference}, over the seeds (over the experiments):",
                 table(["group", *others], _difference_rows(board, score)),
                 note_on_comparisons(len(others) * len(board.groups)),
             ]
@@ -60,7 +62,7 @@ def board_markdown(board: Board, baseline: str | None = None) -> str:
             f"## Lead over {baseline}, relative to {reference}",
             f"A lead is the held share minus the held share of {baseline}. The table divides the "
             f"lead of each strategy by the lead of {reference}, with Fieller's 95 % interval over "
-            f"the seeds. It says open if {reference} may have no lead.",
+            f"the seeds (over the experiments). It says open if {reference} may have no lead.",
             table(["group", *compared], _ratio_rows(board, baseline, compared)),
             note_on_comparisons(len(compared) * len(board.groups)),
         ]
@@ -126,6 +128,7 @@ class _Score:
 
     Args:
         curves: From a group to what is drawn, by strategy, `R x T`.
+        of_entry: The same of one experiment.
         averaged: The columns of which are averaged to one number.
     """
 
@@ -133,6 +136,7 @@ class _Score:
     axis: str
     meaning: str
     curves: Callable[[str], dict[str, Tensor]]
+    of_entry: Callable[[BoardEntry], dict[str, Tensor]]
     averaged: Callable[[Tensor], Tensor]
 
     def numbers(self, group: str) -> dict[str, Tensor]:
@@ -140,6 +144,14 @@ class _Score:
         return {
             label: self.averaged(each).mean(dim=-1) for label, each in self.curves(group).items()
         }
+
+    def of_experiments(self, entries: Sequence[BoardEntry]) -> dict[str, Tensor]:
+        r"""The score of each experiment over its seeds, by strategy."""
+        scores = [
+            {label: self.averaged(each).mean() for label, each in self.of_entry(entry).items()}
+            for entry in entries
+        ]
+        return {label: torch.stack([each[label] for each in scores]) for label in scores[0]}
 
 
 def _scores(board: Board) -> tuple[_Score, ...]:
@@ -158,6 +170,7 @@ def _scores(board: Board) -> tuple[_Score, ...]:
             "A target counts from the first round in which a recommendation reaches it, whether or "
             "not a later one does. Reaching all of them at once is 1, none 0.",
             board.shares,
+            lambda entry: entry.shares,
             _all_rounds,
         ),
         _Score(
@@ -166,6 +179,7 @@ def _scores(board: Board) -> tuple[_Score, ...]:
             "A target counts from the round after which the regret never again exceeds it, so that "
             "recommendations that wander are not rewarded.",
             board.held,
+            lambda entry: entry.held,
             _all_rounds,
         ),
         _Score(
@@ -174,6 +188,7 @@ def _scores(board: Board) -> tuple[_Score, ...]:
             "log10 of the regret over the median one after the initial design, at least -3, in "
             f"{rounds}. Less is better: -1 is a tenth of that regret, in the geometric mean.",
             board.log_regret,
+            lambda entry: entry.log_regret,
             late,
         ),
     )
@@ -192,24 +207,42 @@ def _score_rows(board: Board, score: _Score) -> list[list[str]]:
 
 def _difference_rows(board: Board, score: _Score) -> list[list[str]]:
     rows = []
-    for name in board.groups:
+    for name, entries in board.groups.items():
         first, *others = score.numbers(name).values()
-        rows.append([name, *(cell(each - first) for each in others)])
+        cells = [cell(each - first) for each in others]
+        if len(entries) > 1:
+            of_first, *of_others = score.of_experiments(entries).values()
+            widths = (mean_and_standard_error(each - of_first).half_width for each in of_others)
+            cells = [f"{a} (± {w:.2g})" for a, w in zip(cells, map(float, widths), strict=True)]
+        rows.append([name, *cells])
     return rows
 
 
 def _ratio_rows(board: Board, baseline: str, compared: Sequence[str]) -> list[list[str]]:
     rows = []
-    for name in board.groups:
+    for name, entries in board.groups.items():
         held = {label: each.mean(dim=-1) for label, each in board.held(name).items()}
-        base, first = held[baseline], held[board.strategies[0]]
-        lead = paired_difference(first, base)
-        if not lead.mean > lead.half_width:
-            rows.append([name, *("open" for _ in compared)])
-            continue
-        ratios = (ratio_of_means(held[label] - base, first - base) for label in compared)
-        rows.append([name, *map(str, ratios)])
+        ratios = _ratios(held, baseline, board.strategies[0], compared)
+        if len(entries) > 1:
+            of_each = {
+                label: torch.stack([entry.held[label].mean() for entry in entries])
+                for label in board.strategies
+            }
+            over = _ratios(of_each, baseline, board.strategies[0], compared)
+            ratios = [f"{a} ({b.rpartition(', ')[2]})" for a, b in zip(ratios, over, strict=True)]
+        rows.append([name, *ratios])
     return rows
+
+
+def _ratios(
+    held: Mapping[str, Tensor], baseline: str, reference: str, compared: Sequence[str]
+) -> list[str]:
+    r"""The leads over a baseline as ratios to the lead of a reference, each with its interval."""
+    base, first = held[baseline], held[reference]
+    lead = paired_difference(first, base)
+    if not lead.mean > lead.half_width:
+        return ["open" for _ in compared]
+    return [str(ratio_of_means(held[label] - base, first - base)) for label in compared]
 
 
 def _count_rows(board: Board) -> list[list[str]]:

@@ -236,3 +236,15 @@ def test_leads_over_a_baseline_are_compared_as_ratios() -> None:
             board_markdown(board, name)
     with pytest.raises(ValueError, match="a baseline of random, one of two or more"):
         board_markdown(dataclasses.replace(board, strategies=("ours", "random")), "random")
+
+
+def test_differences_have_an_interval_over_the_experiments() -> None:
+    r"""Log regrets that differ by 1 and by -1: their mean is 0, with Student's t of one degree."""
+    one = entry("a", first=constant(0.1, 6), second=constant(1.0, 6))
+    other = entry("b", first=constant(0.1, 6), second=constant(0.01, 6))
+    page = board_markdown(board_of(one, other))
+    section = page.partition("## Log regret")[2]
+    assert re.search(r"^\| all \| -?0(?:\.0)? ± 0(?:\.0)? \(± 13\) \|$", section, re.MULTILINE), (
+        section
+    )
+    assert re.search(r"^\| a \| 1.* ± 0.* \|$", section, re.MULTILINE)  # one experiment alone
