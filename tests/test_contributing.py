@@ -57,7 +57,8 @@ EXISTING = ("/cases.py", "tests/oracles.py")  # files to which an example adds l
 
 def module_of(path: str) -> str:
     r"""The dotted name of a file."""
-    name = path.removeprefix("bench/").removesuffix(".py").replace("/", ".")
+    in_package = path if "tests/" in path else path.removeprefix("bench/")
+    name = in_package.removesuffix(".py").replace("/", ".")
     return name.removesuffix(".__init__")
 
 

@@ -185,7 +185,7 @@ def page() -> list[str]:
 
 
 def main() -> None:
-    to = writing_parser(__doc__, "results").parse_args().to
+    to = writing_parser(__doc__, "results/pooled").parse_args().to
     write_sections(to / "pooled.md", page())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.tests.baselines.test_contract import LAWS
 from tests.one_more_case import run_on
-from tests.test_contributing import Example, case_of, examples
+from tests.test_contributing import Example, examples, namespace_of
 
 (BASELINE,) = [
     each for each in examples() if any(path.startswith("bench/") for path in each.blocks)
@@ -18,7 +18,7 @@ from tests.test_contributing import Example, case_of, examples
 
 @pytest.fixture(scope="module")
 def example() -> Any:
-    name, code = BASELINE.source
+    ((name, code),) = BASELINE.sources.items()
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module(name)  # the example is not to be a part of the bench
     module = ModuleType(name)
@@ -32,4 +32,6 @@ def example() -> Any:
 def test_keeps_the_laws_of_strategies(
     example: tuple[Example, ModuleType], law: str, request: pytest.FixtureRequest
 ) -> None:
-    run_on(LAWS[law], case_of(*example), request)
+    baseline, module = example
+    case = eval(baseline.cases[1], namespace_of(baseline, {module.__name__: module}))
+    run_on(LAWS[law], case, request)

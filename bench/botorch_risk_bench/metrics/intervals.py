@@ -148,8 +148,8 @@ def pooled_difference(differences: Sequence[Tensor]) -> PooledDifference:
     r"""The mean of paired differences over problems, each of which counts alike.
 
     Args:
-        differences: For each problem the differences of its seeds, `R_p` each, in the same order of
-            seeds. Both intervals are of the seeds that every problem has, the first ones.
+        differences: `R` differences of each problem, a seed each and in the same order. Both
+            intervals are of the first seeds, as many as every problem has.
 
     Returns:
         Scalars.
