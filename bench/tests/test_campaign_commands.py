@@ -53,7 +53,7 @@ def test_board_as_a_page_and_as_files(description: Path, tmp_path: Path) -> None
     out, folder = tmp_path / "a.sqlite", tmp_path / "pages"
     invoke("run", description, "--out", out, "--engine", "serial")
     shown = invoke("board", out, "--strategy", "neutral", "--strategy", "averse").stdout
-    assert shown.count("\nDifference to neutral, seed by seed:") == 3
+    assert shown.count("\nDifference to neutral, over the seeds (over the experiments):") == 3
     assert "| other | " in invoke("board", out, "--by", "risk").stdout
     written = invoke("board", out, "--to", folder).stdout
     assert written.endswith("board.md, board.png, regrets.json.gz: 2 experiments\n")

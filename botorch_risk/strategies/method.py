@@ -25,13 +25,12 @@ class Classification:
 
     A `SingleExperiment` gives one row, `|D|`.
 
-    The three sets partition the domain by confidence bounds, Eqs. (6) and (7) of
-    [Bogunovic2016truvar]_. If every point needs an answer, use `probability >= 0.5`: the paper
-    scores its experiments by this classification, by the posterior mean.
+    The three sets partition the domain. If every point needs an answer, use `probability >= 0.5`:
+    TRUVAR's paper scores its experiments by this classification, by the posterior mean.
 
     Attributes:
-        high: `R x |D|`, the points whose lower bound was above the level.
-        low: `R x |D|`, the points whose upper bound was below the level.
+        high: `R x |D|`, the points that are above the level with confidence.
+        low: `R x |D|`, the points that are below the level with confidence.
         unclassified: `R x |D|`, all others.
         probability: `R x |D|` posterior probabilities that `f` is at or above the level. If the
             level is a share of the unknown maximum, it is that share of the largest posterior mean.
@@ -41,6 +40,14 @@ class Classification:
     low: Tensor
     unclassified: Tensor
     probability: Tensor
+
+    @property
+    def expected_wrong(self) -> Tensor:
+        r"""The expected share of wrong points among the classified ones, `R`; NaN without any."""
+        wrong = torch.where(self.high, 1 - self.probability, self.probability)
+        classified = self.high | self.low
+        total = wrong.where(classified, 0.0).sum(dim=-1)
+        return total / classified.sum(dim=-1)
 
     @classmethod
     def joined(

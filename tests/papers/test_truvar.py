@@ -377,7 +377,8 @@ def test_predictions_by_samples_contain_what_they_say() -> None:
 
 
 def test_probabilities_of_classes_come_from_samples_and_the_sets_from_the_fit() -> None:
-    by_fit, by_samples = fitted(SEEDS, num_samples=0), fitted(SEEDS)
+    sets = {"classes": "epochs"}
+    by_fit, by_samples = fitted(SEEDS, num_samples=0, **sets), fitted(SEEDS, **sets)
     fit, found = by_fit.classify(), by_samples.classify()
     assert torch.equal(fit.high, found.high) and torch.equal(fit.low, found.low)
     assert torch.equal(by_fit.ask().nan_to_num(), by_samples.ask().nan_to_num())

@@ -167,6 +167,7 @@ def take_best(
     """
     terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
     space = FiniteDomain(domain, None if levels is None else len(levels), initial_level)
+    options = {"classes": "epochs", **options}  # a heuristic's own, by its bounds
     method = SampleDomain(TakeBest(score, anywhere), terms, anywhere=anywhere, **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 

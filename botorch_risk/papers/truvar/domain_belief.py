@@ -59,17 +59,23 @@ class SampledDomain:
         return torch.cat(parts)[torch.tensor(order).argsort()]
 
 
-def classes_of(goal: LevelSetGoal, sets: Sets, posterior: DomainPosterior) -> Classification:
-    r"""The classes of the points of a domain, with the posterior's probabilities.
-
-    Args:
-        sets: The unclassified, high and low points, `R x |D|`.
-    """
-    _, high, low = sets
+def probability_of(goal: LevelSetGoal, posterior: DomainPosterior) -> Tensor:
+    r"""The posterior's probabilities of being at or above the level, `R x |D|`."""
     excess = posterior.mean - goal.level(posterior.mean)
     # Without variance the sign decides, and f at the level is high: `f >= h`.
     is_known = posterior.variance <= posterior.resolution.unsqueeze(-1)
     deviation = posterior.variance.where(~is_known, 1.0).sqrt()
     certain = (excess >= 0).to(excess)
-    probability = torch.where(is_known, certain, ndtr(excess / deviation))
+    return torch.where(is_known, certain, ndtr(excess / deviation))
+
+
+def classes_of_sets(sets: Sets, probability: Tensor) -> Classification:
+    r"""The classes that a sampler has kept: the unclassified, high and low points, `R x |D|`."""
+    _, high, low = sets
+    return Classification(high, low, ~high & ~low, probability)
+
+
+def classes_of(probability: Tensor, confidence: float) -> Classification:
+    r"""The classes that points have with a probability of at least `confidence`."""
+    high, low = probability >= confidence, probability <= 1 - confidence
     return Classification(high, low, ~high & ~low, probability)

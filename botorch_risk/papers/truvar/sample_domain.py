@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -13,12 +13,18 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_fields
+from botorch_risk.arguments import check_counts, check_fields, check_probability
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.scaled_gp import kernel_and_mean
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.papers.truvar.domain_belief import DomainBelief, SampledDomain, classes_of
+from botorch_risk.papers.truvar.domain_belief import (
+    DomainBelief,
+    SampledDomain,
+    classes_of,
+    classes_of_sets,
+    probability_of,
+)
 from botorch_risk.papers.truvar.goals import LevelSetGoal, Sets
 from botorch_risk.papers.truvar.sampling import SamplingTerms
 from botorch_risk.steady import steady
@@ -36,6 +42,7 @@ from botorch_risk.strategies.prediction import (
 from botorch_risk.strategies.space import Space
 
 ModelFactory = Callable[[Tensor, Tensor, Tensor | None], Model]
+Classes = Literal["belief", "epochs"]
 
 
 class Sampler(ABC):
@@ -87,6 +94,13 @@ class SampleDomain(Method):
             and the sets of the paper come from the fit. 0 for the fitted hyperparameters, whose
             95 % intervals contained .53 to .94 of f in development (`docs/coverage.md`). Without
             effect if hyperparameters are known, or for an estimator of another kind.
+        classes: Where the classes of a level set come from. `"belief"`: from the probabilities
+            given all data, so that a later reading may take a class back. `"epochs"`: the sets of
+            the sampler, by the bounds of its rounds, Eqs. (6) and (7) of [Bogunovic2016truvar]_,
+            which keep a point even if a later fit contradicts. They decide what is sampled and when
+            TRUVAR has finished, in both cases.
+        confidence: The probability, above 0.5, with which a point belongs to its class, for
+            `"belief"`.
 
     Example:
         >>> from botorch_risk.papers import Maximize, TruncateVariance
@@ -109,10 +123,15 @@ class SampleDomain(Method):
     dense: bool = True
     anywhere: bool = False
     num_samples: int = NUM_HYPERPARAMETERS
+    classes: Classes = "belief"
+    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_num_samples(self.num_samples)
+        check_probability(confidence=self.confidence)
+        if self.confidence <= 0.5:
+            raise ValueError(f"Expected `confidence` above 0.5. Got {self.confidence}.")
         if self.refit_every is not None:
             check_counts(refit_every=self.refit_every)
 
@@ -229,14 +248,17 @@ class SampleDomain(Method):
         return best.squeeze(-2)
 
     def classify(self, view: View) -> Classification:
-        r"""The sets of the sampler, and the posterior probabilities."""
+        r"""The classes of the points, and their probabilities given all data."""
         if (sought := self.sampler.level_set(view)) is None:
             return super().classify(view)
-        found = classes_of(*sought, view.belief.posterior)
+        goal, sets = sought
         if isinstance(belief := view.interval_belief, SampledDomain):
-            goal, domain = sought[0], view.space.domain
-            found = replace(found, probability=belief.probability(goal, domain))
-        return found
+            probability = belief.probability(goal, view.space.domain)
+        else:
+            probability = probability_of(goal, view.belief.posterior)
+        if self.classes == "epochs":
+            return classes_of_sets(sets, probability)
+        return classes_of(probability, self.confidence)
 
     def predict(self, view: View, X: Tensor) -> Prediction:
         r"""Predict by the interval belief, at any points of the box around the domain."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.papers.truvar.goals import Goal
-from botorch_risk.papers.truvar.sample_domain import ModelFactory, SampleDomain
+from botorch_risk.papers.truvar.sample_domain import Classes, ModelFactory, SampleDomain
 from botorch_risk.papers.truvar.sampling import Cost, Noise, NoiseLevels, SamplingTerms
 from botorch_risk.papers.truvar.state import TruncatedVarianceState
 from botorch_risk.papers.truvar.truncate_variance import TruncateVariance
@@ -35,12 +35,14 @@ def truvar(
     batch_size: int = 1,
     anywhere: bool = False,
     num_samples: int = NUM_HYPERPARAMETERS,
+    classes: Classes = "belief",
+    confidence: float = 0.95,
     **options: Any,
 ) -> Strategy:
     r"""TRUVAR, Algorithm 1 of [Bogunovic2016truvar]_, to maximise or for a level set.
 
-    The answer to a level set is `strategy.classify()`: the points above and below the level by the
-    paper's bounds, and the probabilities. `strategy.recommend()` is the point with the highest
+    The answer to a level set is `strategy.classify()`: the points above and below the level with
+    confidence, and their probabilities. `strategy.recommend()` is the point with the highest
     posterior mean.
 
     Args:
@@ -65,6 +67,8 @@ def truvar(
             the box round it. The sets stay on the domain, which should then be a grid or similarly
             dense points.
         num_samples: As in `SampleDomain`.
+        classes: As in `SampleDomain`; `"epochs"` has the sets of the paper.
+        confidence: As in `SampleDomain`.
         options: Further arguments of `TruncateVariance`.
 
     Raises:
@@ -86,7 +90,16 @@ def truvar(
     space = FiniteDomain(domain, None if levels is None else len(levels), initial_level)
     sampler = TruncateVariance(goal, anywhere=anywhere, **options)
     method = SampleDomain(
-        sampler, terms, model, estimator, refit_every, dense, anywhere, num_samples
+        sampler,
+        terms,
+        model,
+        estimator,
+        refit_every,
+        dense,
+        anywhere,
+        num_samples,
+        classes,
+        confidence,
     )
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
