@@ -157,6 +157,11 @@ def as_floating(values: Any, name: str = "values") -> Tensor:
     return values if values.is_floating_point() else values.double()
 
 
+def as_data(values: Tensor, name: str = "values") -> Tensor:
+    r"""A copy of a user's tensor, without its graph and in floating point."""
+    return as_floating(values, name).detach().clone()
+
+
 def in_order(name: str, values: Any, *axes: Sequence[Any]) -> Any:
     r"""A DataFrame, a Series or a dict as an array in the order of the given names.
 

@@ -13,7 +13,13 @@ from botorch.models import ModelListGP
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
+from botorch_risk.arguments import (
+    as_data,
+    check_arguments,
+    check_counts,
+    check_fields,
+    check_nonnegative,
+)
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import NoiseConstraint, NoisyChanceConstraint
 from botorch_risk.constraints.safe_candidate import safe_candidate
@@ -23,7 +29,7 @@ from botorch_risk.seeding import Draws
 from botorch_risk.steady import sent
 from botorch_risk.strategies.method import Method, View, rows_at
 from botorch_risk.strategies.prediction import Interval, Prediction
-from botorch_risk.strategies.space import Box, SpaceOfBox, as_data, check_columns, decision_box
+from botorch_risk.strategies.space import Box, SpaceOfBox, check_columns, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 SafetyConstraint = NoisyChanceConstraint | NoiseConstraint

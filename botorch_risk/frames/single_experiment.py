@@ -9,11 +9,10 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from botorch_risk.arguments import check_fields
+from botorch_risk.arguments import as_data, check_fields
 from botorch_risk.models.repeats import group_equal_rows
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Classification
-from botorch_risk.strategies.space import as_data
 from botorch_risk.strategies.strategy import Strategy
 
 

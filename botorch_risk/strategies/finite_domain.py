@@ -11,17 +11,11 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_fields, check_integers
+from botorch_risk.arguments import as_data, check_counts, check_fields, check_integers
 from botorch_risk.engine import DomainPosterior, PointwiseAcquisition, optimize_acqf_replicates
 from botorch_risk.seeding import Draws
 from botorch_risk.steady import sent
-from botorch_risk.strategies.space import (
-    as_columns,
-    as_data,
-    check_columns,
-    check_within,
-    uniform_points,
-)
+from botorch_risk.strategies.space import as_columns, check_columns, check_within, uniform_points
 
 # Of the points of the domain with the largest values, from which a search between them starts.
 NUM_RAW, NUM_STARTS = 64, 4

@@ -10,8 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import as_data
 from botorch_risk.seeding import streams
 
 
@@ -119,6 +121,32 @@ class History:
     def num_readings(self) -> Tensor:
         r"""The number of readings of the first outcome in each row, `R x n`."""
         return self.Y[..., 0].isfinite().sum(dim=-1)
+
+    def checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Points and outcomes that a user tells, as `R x q x d` and `R x q x k x m`."""
+        num_replicates, m = len(self.seeds), self.num_outcomes
+        X, Y = as_data(X, "X").to(self.X), as_data(Y, "Y").to(self.X)
+        repeats = Y.unsqueeze(-1) if m == 1 and Y.ndim == 3 else Y
+        fits = X.ndim == 3 and repeats.ndim == 4 and len(X) == num_replicates and X.shape[1] > 0
+        fits = fits and repeats.shape[:2] == X.shape[:2] and repeats.numel() > 0
+        if not fits or repeats.shape[3] != m:
+            columns = "k" if m == 1 else f"k x {m}"
+            raise BotorchTensorDimensionError(
+                f"Expected `X` to have shape `{num_replicates} x q x d` and `Y` "
+                f"`{num_replicates} x q x {columns}`, q >= 1. Got {X.shape=}, {Y.shape=}."
+            )
+        if X.isinf().any() or Y.isinf().any():
+            raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
+        if (X.isnan().any(dim=-1) & Y.isfinite().flatten(2).any(dim=-1)).any():
+            raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
+        return X, repeats
+
+    def index(self, rows: Sequence[int]) -> list[int]:
+        r"""Rows that a user names, each once, as a list."""
+        index = list(rows)
+        if len(set(index)) < len(index) or not set(index) <= set(range(self.num_rows)):
+            raise ValueError(f"Expected rows below {self.num_rows}, each once. Got {index}.")
+        return index
 
     def append(self, X: Tensor, Y: Tensor) -> History:
         r"""The history with the rows of a round, `R x q x d`, and their outcomes `R x q x k x m`.

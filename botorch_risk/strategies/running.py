@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.arguments import as_data
 from botorch_risk.seeding import Draws
 from botorch_risk.steady import sent
+from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import View
-from botorch_risk.strategies.space import Box, Space, as_data
+from botorch_risk.strategies.space import Box, Space
 
 # A told decision stands for one that runs up to this distance, in diagonals of the box: somebody
 # may have rounded it.
@@ -30,6 +33,27 @@ def expect_running(acquisition: PointwiseAcquisitionFunction, X: Tensor) -> None
     """
     acquisition.set_X_pending(X)
     acquisition.keep_apart(X, PointwiseAcquisitionFunction.min_distance)
+
+
+def as_running(X: Tensor, running: Tensor, space: Space) -> Tensor:
+    r"""A user's pending points as rows `R x p x d_asked`, such as those that run already."""
+    if isinstance(space, EnvironmentSpace) and space.perturbs:
+        raise UnsupportedError(
+            "Expected no pending points of a space that perturbs them: they do not show their "
+            "decision. Got some."
+        )
+    num_replicates, _, width = running.shape
+    X = as_data(X, "pending").to(space.bounds)
+    if X.dim() != 3 or len(X) != num_replicates or X.shape[-1] != width:
+        raise BotorchTensorDimensionError(
+            f"Expected `pending` of shape `{num_replicates} x p x {width}`. Got {tuple(X.shape)}."
+        )
+    if not X.shape[1]:
+        return X
+    known: Any = space
+    if width < space.num_columns:  # without contexts, which are noted later
+        return known.box.checked(X)
+    return known.rows(X, lambda: X)
 
 
 def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR) -> Tensor:

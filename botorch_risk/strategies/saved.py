@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from botorch.exceptions.errors import BotorchError
 from torch import Tensor
 
 from botorch_risk.strategies.built_with import to_json
+from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.method import State
+from botorch_risk.strategies.method import Method, State
+from botorch_risk.strategies.space import Space
 from botorch_risk.strategies.states import opened, sealed, state_like, tensors_of
 
 _TENSORS = ("X", "Y", "recorded", "running")  # of a history
@@ -64,6 +67,19 @@ def loaded(
         )
     state = state_like(learnt, start, len(like.seeds))
     return history, state, asked if asked.shape[1] else None
+
+
+def check_history(history: History, space: Space, method: Method) -> None:
+    r"""Raise a `ValueError` unless `tell` could have been told the rows of a history."""
+    X = told = history.X
+    if isinstance(space, EnvironmentSpace) and space.perturbs:
+        told = space.inputs(X)
+    try:
+        history.checked(X, history.Y)
+        space.rows(told, lambda: X)
+        method.check(history)
+    except BotorchError as error:
+        raise ValueError(f"Expected rows that `tell` accepts. {error}") from error
 
 
 def _count(value: Any) -> int:

@@ -14,6 +14,7 @@ from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
 from botorch_risk.arguments import (
+    as_data,
     as_floating,
     check_arguments,
     check_bounds,
@@ -450,11 +451,6 @@ class SpaceOfBox:
 def decision_box(bounds: Tensor | Box) -> Box:
     r"""The box of a constructor's argument: bounds `2 x d`, or a box with whole numbers."""
     return bounds if isinstance(bounds, Box) else Box(bounds)
-
-
-def as_data(values: Tensor, name: str = "values") -> Tensor:
-    r"""A copy of a user's tensor, without its graph and in floating point."""
-    return as_floating(values, name).detach().clone()
 
 
 def as_box(name: str, bounds: Tensor) -> Tensor:

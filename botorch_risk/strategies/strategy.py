@@ -19,20 +19,15 @@ from botorch_risk.strategies.history import History, warn_of_replicates_without_
 from botorch_risk.strategies.method import Classification, Method, State, View, Views, fits_of
 from botorch_risk.strategies.running import (
     NEAR,
+    as_running,
     cancelled,
     joined,
     left_running,
     warn_of_repeated_settings,
     where_missing,
 )
-from botorch_risk.strategies.saved import loaded, saved
+from botorch_risk.strategies.saved import check_history, loaded, saved
 from botorch_risk.strategies.space import Space
-from botorch_risk.strategies.told import (
-    check_history,
-    checked_outcomes,
-    checked_pending,
-    known_rows,
-)
 
 
 @final
@@ -183,8 +178,8 @@ class Strategy:
         if batch_size is not None:
             check_counts(batch_size=batch_size)
         if pending is not None:
-            rows = checked_pending(pending, self._history, self.space)
-            self._run(joined(self._history.running, rows))
+            running = self._history.running
+            self._run(joined(running, as_running(pending, running, self.space)))
         return self.space.shown(self._asked(batch_size)).clone()
 
     def cancel(self, X: Tensor) -> None:
@@ -210,7 +205,7 @@ class Strategy:
             InputDataError: If a value is infinite, a point is outside the space, or an outcome
                 comes without its point.
         """
-        X, Y = checked_outcomes(X, Y, self._history)
+        X, Y = self._history.checked(X, Y)
         rows = self.space.rows(X, self._asked_so_far)
         running = self._left_running(rows)
         self._append(rows, Y, running)
@@ -235,8 +230,8 @@ class Strategy:
             Y: All their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where
                 missing.
         """
-        index = known_rows(rows, self._history)
-        _, repeats = checked_outcomes(self._history.X[:, index], Y, self._history)
+        index = self._history.index(rows)
+        _, repeats = self._history.checked(self._history.X[:, index], Y)
         corrected = self._history.with_outcomes(index, repeats)
         self._learn_again(corrected.without_last_repeats(self._history))
 
@@ -248,7 +243,7 @@ class Strategy:
         Args:
             rows: Rows of the history, each once.
         """
-        gone = set(known_rows(rows, self._history))
+        gone = set(self._history.index(rows))
         kept = [row for row in range(self._history.num_rows) if row not in gone]
         history = self._history.rows(kept).without_last_repeats(self._history)
         if history.num_initial < self._design.shape[1]:  # a table, which ended the design
@@ -297,8 +292,8 @@ class Strategy:
             rows: Rows of the history, each once.
             Y: Their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where missing.
         """
-        index = known_rows(rows, self._history)
-        _, repeats = checked_outcomes(self._history.X[:, index], Y, self._history)
+        index = self._history.index(rows)
+        _, repeats = self._history.checked(self._history.X[:, index], Y)
         history = self._history.with_readings(index, repeats)
         self.method.check(history)
         self._commit(replace(history, running=self._still_running()), self._state)
