@@ -43,7 +43,7 @@ def one_core(quick: bool) -> None:
 
     fit_quality.main(count=20 if quick else 200)
     large_fits.main(quick=True)
-    botorch_loop.main(repeats=1 if quick else 9)
+    botorch_loop.main(*((1, 2) if quick else (9, 30)))
     given_up.main(1 if quick else len(given_up.LOOPS))
     mixed_search.main(repeats=1 if quick else 5)
     linear_limits.main(repeats=1 if quick else 8)
