@@ -5,7 +5,7 @@ r"""BoTorch's own loop with a line changed: the model's view, the ascent, the op
 `gen_candidates=gen_candidates_quasi_newton`, and `fit_gpytorch_mll` with its own
 optimizer and with `fit_gpytorch_mll_closed_form`, one start and two. CPU times of one thread, in
 turns, in the median of `num_data_sets` data sets for the ascents, with quartiles; in how many the
-end with both changes equals BoTorch's within 1e-3, is higher or lower.
+value found with both changes equals BoTorch's within 1e-3, is higher or lower.
 With `botorch-rust` installed, also a whole step of both: build, fit, and maximise.
 Run `python -m bench.speed.botorch_loop`.
 """
@@ -80,6 +80,7 @@ def _in_turn(
     found: dict[str, Tensor] = {}
 
     def maximise(way: str, view: Model, gen_candidates: Callable) -> None:
+        torch.manual_seed(0)  # BoTorch draws the starts among the raw points: the same ones
         search = {"q": 1, "num_restarts": 10, "raw_samples": 256, "options": {"seed": 0}}
         _, found[way] = optimize_acqf(make(view), bounds, gen_candidates=gen_candidates, **search)
 
@@ -95,7 +96,7 @@ def _in_turn(
 
 
 def _ends(gains: np.ndarray) -> str:
-    r"""In how many data sets the values are equal within 1e-3, higher and lower."""
+    r"""In how many data sets the values found are equal within 1e-3, higher and lower."""
     higher, lower = (gains >= 1e-3).sum(), (gains <= -1e-3).sum()
     return f"{len(gains) - higher - lower}, {higher}, {lower}"
 

@@ -30,7 +30,7 @@ class ModelOfRisks(Model):
 
 
 def refuse_reduced(model: Model) -> None:
-    r"""Raise UnsupportedError for a model of risks, and TypeError for what is no model."""
+    r"""Raise UnsupportedError for a model of risks, and TypeError for anything but a model."""
     if not isinstance(model, Model):
         raise TypeError(f"Expected `model` to be a model of BoTorch. Got {model!r}.")
     parts = model.models if isinstance(model, ModelList) else [model]

@@ -149,7 +149,7 @@ def pooled_difference(differences: Sequence[Tensor]) -> PooledDifference:
 
     Args:
         differences: `R` differences of each problem, a seed each and in the same order. Both
-            intervals are of the first seeds, as many as every problem has.
+            intervals use the first seeds only, as many as every problem has.
 
     Returns:
         Scalars.
