@@ -35,6 +35,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.gpytorch import MultiTaskGPyTorchModel
@@ -55,6 +56,7 @@ from botorch_risk.engine import (
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
 from botorch_risk.gradients import require_gradients
 from botorch_risk.points import coefficients_kept, original_inputs
+from botorch_risk.seeding import as_seeds, is_one_seed
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than for ordinary data.
@@ -258,7 +260,8 @@ class Estimates(NamedTuple):
 
     Args:
         ordinary: Fitted to the data, `batch_shape x k`.
-        pseudo_data: Fitted to pseudo-data, `batch_shape x k`.
+        pseudo_data: Fitted to pseudo-data, `batch_shape x k`; `len(seeds) x k` for a model without
+            a batch dimension and several seeds.
     """
 
     ordinary: Tensor
@@ -278,6 +281,15 @@ def compare_losses(
     not changed. The keys are hyperparameters, such as `lengthscale` and `noise`, and the estimates
     are in the model's units.
 
+    Pseudo-points are random: one data set and several seeds show how far estimates differ by them.
+
+    Args:
+        model: The model.
+        bounds: The bounds of the domain.
+        num_pseudo: As in `fit_pseudo_data`.
+        seeds: One for each replicate of the model; for a model without a batch dimension one, or
+            several, of which each has a fit.
+
     Example:
         >>> import torch
         >>> from botorch_risk.examples import unit
@@ -286,12 +298,30 @@ def compare_losses(
         >>> ordinary, pseudo_data = table["lengthscale"]
         >>> bool(ordinary > pseudo_data)  # outcomes of the nearest data make steps
         True
+        >>> several = compare_losses(SingleTaskGP(X, (9 * X).sin()), unit, seeds=range(4))
+        >>> several["lengthscale"].pseudo_data.shape
+        torch.Size([4, 1])
     """
-    ordinary, pseudo = copy.deepcopy(model), copy.deepcopy(model)
+    ordinary = copy.deepcopy(model)
     fit_exact_gp(ordinary)
+    first = _natural(ordinary)
+    if model.batch_shape or is_one_seed(seeds):
+        return {
+            name: Estimates(first[name], second)
+            for name, second in _of_pseudo_data(model, bounds, num_pseudo, seeds).items()
+        }
+    each = [_of_pseudo_data(model, bounds, num_pseudo, seed) for seed in as_seeds(seeds)]
+    return {
+        name: Estimates(first[name], torch.stack([one[name] for one in each])) for name in first
+    }
+
+
+def _of_pseudo_data(
+    model: SingleTaskGP, bounds: Tensor, num_pseudo: int | None, seeds: int | Sequence[int]
+) -> dict[str, Tensor]:
+    pseudo = copy.deepcopy(model)
     fit_pseudo_data(pseudo, bounds, num_pseudo, seeds=seeds)
-    first, second = _natural(ordinary), _natural(pseudo)
-    return {name: Estimates(first[name], second[name]) for name in first}
+    return _natural(pseudo)
 
 
 def _natural(model: SingleTaskGP) -> dict[str, Tensor]:

@@ -42,6 +42,7 @@ class SampledGP(SingleTaskGP):
         input_transform: Maps the inputs to the unit cube.
         num_samples: The number of samples, at least two.
         seed: Seed of the samples.
+        nu: The smoothness of the kernel, as in `scaled_gp`.
 
     Example:
         >>> from botorch.acquisition import LogExpectedImprovement
@@ -67,6 +68,7 @@ class SampledGP(SingleTaskGP):
         *,
         num_samples: int = 16,
         seed: int = 0,
+        nu: float = 2.5,
     ) -> None:
         check_arguments(SampledGP.__init__, locals())
         check_counts(2, num_samples=num_samples)
@@ -87,7 +89,7 @@ class SampledGP(SingleTaskGP):
             noise,
             outcome_transform=StandardDeviationScale(torch.ones_like(Y, dtype=torch.bool)),
             input_transform=input_transform,
-            **kernel_and_mean(X, input_transform),
+            **kernel_and_mean(X, input_transform, nu),
         )
         self.to(train_X)
         self.seed = own_seed

@@ -56,6 +56,9 @@ class ValueAtRisk(PickingRiskMeasure):
         place = once((*name_of(weights), self), weights, lambda: self._place(weights))
         if place is not None and place >= 0:
             return _index_of_kth(values, place)
+        if may_look(values) and are_on_host(values, weights):
+            found = self._index_on_host(values.detach().numpy(), weights.detach().numpy())
+            return torch.as_tensor(found)
         _, order, _, cumulative, total = _ascending(values, weights, self.risk_level)
         below = self._is_below(cumulative, total, torch.finfo(weights.dtype).eps)
         return order.gather(-1, below.sum(dim=-1, keepdim=True)).squeeze(-1)
@@ -71,7 +74,7 @@ class ValueAtRisk(PickingRiskMeasure):
         cumulative = weights.cumsum(axis=-1)
         total, eps = rows.sum(axis=-1).max(), np.finfo(weights.dtype).eps
         below = self._is_below(cumulative, total, float(eps))
-        return entry_of(order, below.sum(axis=-1))
+        return entry_of(order, below.argmin(axis=-1))
 
     def _place(self, weights: Tensor) -> int:
         r"""The index of the risk among ascending, equally weighted values; -1 if weights differ."""

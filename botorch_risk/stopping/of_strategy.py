@@ -32,15 +32,31 @@ def strategy_can_stop(
     Raises:
         UnsupportedError: If the method has no model of the risk, or there are constraints.
     """
+    regret = strategy_regret_samples(strategy)
+    return can_stop(regret, epsilon, delta, strategy.history.round, horizon)
+
+
+def strategy_regret_samples(strategy: Strategy) -> Tensor:
+    r"""Samples of the regret of each recommendation, `R x S`; see `regret_samples`.
+
+    Compared with decisions of large upper bounds and with random ones, by the model of the
+    intervals; infinite for a replicate without an outcome.
+
+    Args:
+        strategy: A strategy of a risk over W, such as `risk_search` or a paper's.
+
+    Raises:
+        UnsupportedError: If the method has no model of the risk, or there are constraints.
+    """
     found = [(replicates, _regret(view)) for replicates, view in strategy.observed_views()]
-    unknown = found[0][1].new_full((len(strategy.seeds), found[0][1].shape[-1]), torch.inf)
+    regret = found[0][1].new_full((len(strategy.seeds), found[0][1].shape[-1]), torch.inf)
     for replicates, samples in found:
-        unknown[replicates] = samples
-    return can_stop(unknown, epsilon, delta, strategy.history.round, horizon)
+        regret[replicates] = samples
+    return regret
 
 
 def _regret(view: View) -> Tensor:
-    r"""Compare the recommendation with decisions of large upper bounds and random ones, `R x s`."""
+    r"""Compare the recommendation with others, `R x S`."""
     method: Method = view.method
     while isinstance(method, ReportedMethod):
         method = method.report

@@ -43,22 +43,27 @@ def test_a_right_model_is_trusted() -> None:
     found = verdict(check_of(normal_scores(40), normal_scores(40).flip(0)))
     assert found.trusted
     assert found.sentence == (
-        "38 of 40 outcomes lie in their 95 % bands: f can be trusted. "
+        "38 of 40 outcomes lie in their 95 % bands: f can be trusted at points like these. "
         "The noise agrees with the sample variances."
     )
 
 
 def test_without_repeats_nothing_is_said_of_the_noise() -> None:
     found = verdict(check_of(normal_scores(40)))
-    assert found == (True, "38 of 40 outcomes lie in their 95 % bands: f can be trusted.")
+    said = "38 of 40 outcomes lie in their 95 % bands: f can be trusted at points like these."
+    assert found == ("trusted", said)
 
 
 @pytest.mark.parametrize(
-    ("scale", "words"), [(1.6, "too narrow: try another kernel"), (0.6, "wider than they need be")]
+    ("scale", "kind", "words"),
+    [
+        (1.6, "distrusted", "too narrow: try another kernel"),
+        (0.6, "trusted", "wider than they need be"),
+    ],
 )
-def test_bands_of_the_wrong_width(scale: float, words: str) -> None:
+def test_bands_of_the_wrong_width(scale: float, kind: str, words: str) -> None:
     found = verdict(check_of(scale * normal_scores(40)))
-    assert not found.trusted
+    assert found.kind == kind
     assert words in found.sentence
 
 
@@ -92,7 +97,7 @@ def test_a_trend_of_the_residuals_with_the_noise(sign: float, words: str) -> Non
 
 def test_few_rows_are_no_evidence() -> None:
     found = verdict(check_of(normal_scores(7)))
-    assert found == (False, "7 rows are too few to tell; take 8 or more.")
+    assert found == ("not looked", "7 rows are too few to tell; take 8 or more.")
     assert verdict(check_of(normal_scores(8))).trusted
     few = normal_scores(40)
     few[7:] = torch.nan  # seven rows with repeats: no word about the noise

@@ -57,6 +57,7 @@ class Query:
         visited: The decisions with an outcome, `n x d_x`.
         pending: Pairs under evaluation, `pick x d`; None if there are none.
         objective: BoTorch's value-at-risk over the appended values.
+        risk: The same of outcomes `... x n_w`; of all values of W, with their weights.
         w_set: The appended values, `n_w x d_w`.
     """
 
@@ -64,6 +65,7 @@ class Query:
     visited: Tensor
     pending: Tensor | None
     objective: VaR
+    risk: Callable[[Tensor], Tensor]
     w_set: Tensor
     num_samples: int
 
@@ -79,6 +81,7 @@ class Query:
         return draws.to(self.visited)
 
 
+SMALLEST_WEIGHT = 1e-4  # of a value of W that is averaged over; smaller ones hold 4e-4 together
 AcquisitionOfQuery = Callable[[Query], AcquisitionFunction]
 
 
@@ -159,7 +162,9 @@ class BoTorchValueAtRisk(Method):
     `optimize_acqf`. The model appends a set of `n_w` values of W to each decision, over which
     BoTorch's `VaR` is taken. That knows no weights, so the set is drawn in proportion to them, once
     for each query (`resampled_values`). Where `n_w` times the level is an integer, BoTorch's value
-    is the next larger one after the value of `ValueAtRisk`.
+    is the next larger one after the value of `ValueAtRisk`. With `n_w=None` the set has all values
+    of W that any probability above 1e-4 falls to, and the risk is `ValueAtRisk` by their weights;
+    acquisition functions of BoTorch do not know that one.
 
     Args:
         acquisition: From what is known of a replicate to an acquisition function, of decisions or
@@ -174,7 +179,7 @@ class BoTorchValueAtRisk(Method):
     report: EnvironmentRisk
     risk_level: float
     of_pairs: bool = False
-    n_w: int = 16
+    n_w: int | None = 16
     num_samples: int = 32
     refit_every: int = 1
     max_iterations: int = 50
@@ -182,7 +187,14 @@ class BoTorchValueAtRisk(Method):
     raw_samples: int = 32
 
     def __post_init__(self) -> None:
-        check_counts(n_w=self.n_w, num_samples=self.num_samples, refit_every=self.refit_every)
+        check_counts(num_samples=self.num_samples, refit_every=self.refit_every)
+        if self.n_w is not None:
+            check_counts(n_w=self.n_w)
+        elif getattr(self.acquisition, "inner_solutions", "anywhere") != "visited":
+            raise ValueError(
+                "Expected a number of values of W, `n_w`, for an acquisition function of BoTorch, "
+                "whose `VaR` has no weights. Got None."
+            )
         check_counts(max_iterations=self.max_iterations, num_restarts=self.num_restarts)
 
     def start(self, space: Space, num_replicates: int) -> State:
@@ -215,7 +227,7 @@ class BoTorchValueAtRisk(Method):
         return self.report.recommend(report.renewed(view.history, report.state))
 
     def _choose(self, turn: Turn) -> Tensor:
-        w_sets = resampled_values(turn, self.n_w)
+        w_sets, of_weights = self._values(turn)
         d_x, space = turn.space.bounds.shape[-1], turn.space
         box = input_range(space) if self.of_pairs else space.bounds
         chosen = []
@@ -225,13 +237,27 @@ class BoTorchValueAtRisk(Method):
                     self._model(turn.view, row, w_sets[row]),
                     turn.view.X[row][:, :d_x],
                     None if turn.pending is None else turn.pending[row],
-                    VaR(alpha=1 - self.risk_level, n_w=self.n_w),
+                    VaR(alpha=1 - self.risk_level, n_w=w_sets.shape[-2]),
+                    of_weights,
                     w_sets[row],
                     self.num_samples,
                 )
                 numbers = self.num_restarts, self.raw_samples, self.max_iterations
                 chosen.append(maximize_singly(self.acquisition(query), box, *numbers))
         return self._with_supported_w(turn, torch.stack(chosen))
+
+    def _values(self, turn: Turn) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        r"""Values of W `R x n_w x d_w`, and the value-at-risk of outcomes `... x n_w` over them."""
+        if self.n_w is not None:
+            w_sets = resampled_values(turn, self.n_w)
+            of_botorch = VaR(alpha=1 - self.risk_level, n_w=self.n_w)
+            return w_sets, lambda values: of_botorch(values.unsqueeze(-1)).squeeze(-1)
+        environment: Any = turn.space.environment
+        likely = environment.weights > SMALLEST_WEIGHT
+        weights = environment.weights[likely] / environment.weights[likely].sum()
+        w_set = environment.points[likely].to(turn.space.bounds)
+        measure = ValueAtRisk(self.risk_level)
+        return w_set.expand(len(turn.view.seeds), -1, -1), lambda values: measure(values, weights)
 
     def _with_supported_w(self, turn: Turn, chosen: Tensor) -> Tensor:
         r"""Pairs `R x 1 x d` with w in the support: the nearest point of it, or a draw if none."""
@@ -356,7 +382,7 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
 
     def __init__(self, query: Query, num_fantasies: int) -> None:
         super().__init__(query.model)
-        self.objective, self.w_set = query.objective, query.w_set
+        self.risk, self.w_set = query.risk, query.w_set
         self.set_X_pending(query.pending)
         num_pending = 0 if query.pending is None else len(query.pending)
         self.outcomes = query.normal(num_fantasies, 1 + num_pending)
@@ -366,7 +392,10 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
             pairs = self._under_all_w(query.visited).flatten(0, 1).unsqueeze(0)
             noise: Any = self.process.noise_of_a_reading(pairs[:, :1])
             self.noise, self.known = noise.squeeze(), self.process.at(pairs)
-            self.covariance = self.process.covariance_within(self.known, len(self.w_set))
+            self.scale = self.known.prior.variance.amax()
+            covariance = self.process.covariance_within(self.known, len(self.w_set)).squeeze(0)
+            self.root = safe_root(covariance, self.scale)  # n x p x p
+            self.drawn = self.samples @ self.root.mT
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
@@ -374,21 +403,46 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
         flat = X.flatten(0, -3)  # b x 1 x d
         if self.X_pending is not None:
             flat = torch.cat([flat, self.X_pending.expand(len(flat), -1, -1)], dim=-2)
-        mean, covariance, gain = self._moments(flat)
+        mean, own, gain = self._moments(flat)
         mean = mean + (self.outcomes @ gain.flatten(-2)).unflatten(-1, gain.shape[-2:])
         gain = gain.movedim(1, -2)  # b x n x q x p
-        root = safe_root(covariance - gain.mT @ gain, self.known.prior.variance.amax())
-        draws = self.samples @ root.mT  # b x n x num_samples x p
-        risk = self.objective((mean.unsqueeze(-2) + draws.unsqueeze(1)).unsqueeze(-1)).squeeze(-1)
+        num_known = len(self.root)
+        gained, own_gain = gain[:, :num_known], gain[:, num_known:]
+        own_root = safe_root(own - own_gain.mT @ own_gain, self.scale)
+        draws = torch.cat([self._draws_after(gained), self.samples @ own_root.mT], dim=1)
+        risk = self.risk(mean.unsqueeze(-2) + draws.unsqueeze(1))  # b x fantasies x n x samples
         value = risk.mean(dim=-1).amax(dim=-1).mean(dim=-1)
         return value.unflatten(0, X.shape[:-2])
+
+    def _draws_after(self, gain: Tensor) -> Tensor:
+        r"""Samples of the decisions visited, once outcomes have explained `gain.mT @ gain`.
+
+        With L the factor of what was known, V = L^-1 gain.mT and K the Cholesky factor of
+        I - V.mT V, the matrix L (I - V (I + K)^-1 V.mT) times its transpose is the covariance
+        that is left, so that no candidate factors the covariances of the decisions.
+
+        Args:
+            gain: `b x n x q x p`.
+
+        Returns:
+            `b x n x num_samples x p`, without the mean.
+        """
+        b, n, q, p = gain.shape
+        columns = gain.permute(1, 3, 0, 2).reshape(n, p, b * q)
+        explained = torch.linalg.solve_triangular(self.root, columns, upper=False)
+        explained = explained.view(n, p, b, q).permute(2, 0, 1, 3)  # V
+        identity = torch.eye(q, dtype=gain.dtype, device=gain.device)
+        one = torch.ones((), dtype=gain.dtype, device=gain.device)
+        left = safe_root(identity - explained.mT @ explained, one)
+        weights = torch.linalg.solve(identity + left, explained.mT @ self.samples.mT)
+        return self.drawn - weights.mT @ gain
 
     def _moments(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Moments of `n` decisions under all `p` values of w, before the outcomes at `b x q x d`.
 
         Returns:
-            Means `b x 1 x n x p`, covariances `b x n x p x p`, and `b x q x n x p` covariances
-            with the whitened outcomes.
+            Means `b x 1 x n x p`, covariances `b x q x p x p` of the decisions under trial, and
+            `b x q x n x p` covariances with the whitened outcomes.
         """
         b, q, d = X.shape
         tried = self._under_all_w(X[..., : d - self.w_set.shape[-1]]).flatten(1, 2)
@@ -406,9 +460,8 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
         across = torch.cat([across, within[:, :q, q:]], dim=-1)
         gain = torch.linalg.solve_triangular(root, across, upper=False)
         mean = torch.cat([self.known.mean.expand(b, -1), at.mean.view(b, -1)[:, q:]], dim=-1)
-        covariance = torch.cat([self.covariance.expand(b, -1, -1, -1), own], dim=1)
         sizes = -1, len(self.w_set)
-        return mean.view(b, 1, *sizes), covariance, gain.unflatten(-1, sizes)
+        return mean.view(b, 1, *sizes), own, gain.unflatten(-1, sizes)
 
     def _under_all_w(self, decisions: Tensor) -> Tensor:
         r"""The pairs `... x n x p x d` of decisions `... x n x d_x` with all values of W."""

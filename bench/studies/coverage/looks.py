@@ -20,6 +20,7 @@ import torch
 from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
+from botorch_risk.stopping import strategy_regret_samples
 from botorch_risk.strategies import Strategy, risk_search
 from botorch_risk.strategies.prediction import predicted_risks
 from botorch_risk.test_functions import CertifiedProblem
@@ -121,7 +122,7 @@ def look(problem: CertifiedProblem, strategy: Strategy, seeds: list[int]) -> dic
     row["recommended score"] = score(lower[:, -1:], upper[:, -1:], truth[:, -1:])
     row["below"] = share(truth[:, -1:] < lower[:, -1:])
 
-    gaps, regret = method.regret(view), problem.optimal_risk - truth[:, -1]
+    gaps, regret = strategy_regret_samples(strategy), problem.optimal_risk - truth[:, -1]
     for level in LEVELS:
         gap = gaps.quantile(level, dim=-1, interpolation="higher")
         row[f"gap {level}"] = share((regret <= gap + 1e-6).unsqueeze(-1))

@@ -161,10 +161,21 @@ def posterior(X: np.ndarray, Y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray,
     return solved.T @ Y, kernel(at, at) - kernel(at, X) @ solved
 
 
+def root_after(before: np.ndarray, after: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    r"""A root of the covariance that outcomes leave, from the Cholesky factor without them."""
+    factor = np.linalg.cholesky(before)
+    V = np.linalg.solve(factor, gain)
+    K = np.linalg.cholesky(np.eye(V.shape[-1]) - V.T @ V)
+    root = factor - gain @ np.linalg.inv(np.eye(len(K)) + K) @ V.T
+    np.testing.assert_allclose(root @ root.T, after, atol=1e-8)
+    return root
+
+
 def by_loops(
     X: np.ndarray, Y: np.ndarray, inner: np.ndarray, pairs: np.ndarray, outer: np.ndarray, z: Any
 ) -> float:
     r"""Mean over fantasies of the largest mean value-at-risk; the second smallest of four."""
+    visited = {float(each) for each in X[:, 0]}
     mean, covariance = posterior(X, Y, pairs)
     root = np.linalg.cholesky(covariance + NOISE * np.eye(len(pairs)))
     values = []
@@ -174,10 +185,20 @@ def by_loops(
         for x in inner:
             at = np.hstack([np.full((4, 1), x), W])
             mu, sigma = posterior(known_X, known_Y, at)
-            samples = mu + z @ np.linalg.cholesky(sigma).T  # M x n_w
+            if float(x) in visited:
+                _, joint = posterior(X, Y, np.vstack([at, pairs]))
+                gain = np.linalg.solve(root, joint[4:, :4]).T
+                factor = root_after(joint[:4, :4], sigma, gain)
+            else:
+                factor = np.linalg.cholesky(sigma)
+            samples = mu + z @ factor.T  # M x n_w
             risks.append(np.sort(samples, axis=-1)[:, 1].mean())
         values.append(max(risks))
     return float(np.mean(values))
+
+
+def second_smallest(values: Tensor) -> Tensor:
+    return values.sort(dim=-1).values[..., 1]
 
 
 @pytest.mark.parametrize("pending", [False, True])
@@ -191,7 +212,8 @@ def test_visited_knowledge_gradient_is_that_of_loops(pending: bool) -> None:
     model.covar_module.lengthscale, model.likelihood.noise = LENGTHSCALE, NOISE
     model.mean_module.constant = 0.0
     ahead = torch.tensor([[0.9, 0.2]], dtype=torch.double) if pending else None
-    query = Query(model, X[:, :1], ahead, VaR(alpha=0.75, n_w=4), torch.from_numpy(W), 6)
+    objective = VaR(alpha=0.75, n_w=4)
+    query = Query(model, X[:, :1], ahead, objective, second_smallest, torch.from_numpy(W), 6)
     acqf = _VisitedKnowledgeGradient(query, num_fantasies=3)
     trial = torch.tensor([[[0.1, 0.5]], [[0.7, 0.8]]], dtype=torch.double, requires_grad=True)
     values = acqf(trial)
@@ -204,6 +226,24 @@ def test_visited_knowledge_gradient_is_that_of_loops(pending: bool) -> None:
     (gradient,) = torch.autograd.grad(values.sum(), trial)
     assert gradient.isfinite().all()
     assert (gradient != 0).any()
+
+
+def test_all_values_of_w_count_by_their_weights() -> None:
+    strategy = build("knowledge_gradient", n_w=None)
+    play(strategy, 2)
+    w_sets, risk = strategy.method._values(turn(strategy))
+    weights = PROBLEM.environment.weights
+    weights = weights[weights > 1e-4]
+    assert w_sets.shape == (2, len(weights), 1)
+    assert weights.sum() > 0.999
+    w = w_sets[0, :, 0]
+    share = weights[w < risk(w)].sum()
+    assert share < 0.1 <= share + weights.max()
+    refused = "`n_w`, for an acquisition function of BoTorch"
+    with pytest.raises(ValueError, match=refused):
+        build("log_nei", n_w=None)
+    with pytest.raises(ValueError, match=refused):
+        build("knowledge_gradient", n_w=None, inner_solutions="anywhere")
 
 
 def test_inner_solutions_anywhere() -> None:

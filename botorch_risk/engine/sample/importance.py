@@ -48,6 +48,7 @@ class Samples(NamedTuple):
     values: ndarray  # S x R x p, of equal weights
     effective: ndarray  # the effective number of draws that the samples stand for, R
     proposal: Proposal  # mean and covariance of the weighted draws
+    log_evidence: ndarray  # the logarithm of the integral of the density, R
 
 
 def sample_density(
@@ -68,7 +69,7 @@ def sample_density(
     """
     R, p = start.location.shape
     proposal = Proposal(start.location.copy(), start.covariance.copy())
-    found = Samples(np.empty((num_samples, R, p)), np.empty(R), proposal)
+    found = Samples(np.empty((num_samples, R, p)), np.empty(R), proposal, np.empty(R))
     weighted = _Weighted.of_none(start, seeds)
     for _ in range(num_stages):
         weighted = weighted.after_one_more(log_density)
@@ -171,6 +172,8 @@ class _Weighted:
     def put_into(self, found: Samples) -> None:
         r"""Write samples of equal weight, spread evenly along the direction of largest variance."""
         found.effective[self.rows] = self.effective
+        # The mixture counts its draws, so that the sum of the weights is the mean of the ratios.
+        found.log_evidence[self.rows] = logsumexp(self.log_density - self.log_proposal, axis=1)
         for to, own in zip(found.proposal, self.proposal, strict=True):
             to[self.rows] = own
         _, directions = np.linalg.eigh(self.proposal.covariance)

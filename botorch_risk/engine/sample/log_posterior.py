@@ -37,11 +37,14 @@ class SampledHyperparameters:
             keeps its hyperparameters.
         location: The mean of the hyperparameters as a fit moves them, `R x p`.
         covariance: Their covariance, `R x p x p`.
+        log_evidence: The log of the marginal likelihood over all hyperparameters, `batch_shape`, by
+            which models of the same data compare; -inf for data that cannot be sampled from.
     """
 
     effective: Tensor
     location: Tensor
     covariance: Tensor
+    log_evidence: Tensor
 
 
 class LogPosterior(FitObjective):
@@ -91,8 +94,9 @@ class LogPosterior(FitObjective):
         num_stages = NUM_STAGES if previous is None else _WARM_STAGES
         draws = _drawn(self, start, num_samples, listed, num_stages)
         effective = np.where(self.lost, 0.0, draws.effective).reshape(self.batch_shape)
-        moments = map(torch.as_tensor, draws.proposal)
-        return draws.values, SampledHyperparameters(torch.as_tensor(effective), *moments)
+        evidence = np.where(self.lost, -np.inf, draws.log_evidence).reshape(self.batch_shape)
+        parts = map(torch.as_tensor, (effective, *draws.proposal, evidence))
+        return draws.values, SampledHyperparameters(*parts)
 
 
 def _at_modes(density: LogPosterior, starts: Starts) -> Proposal:
@@ -143,7 +147,8 @@ def _drawn(
     free = np.flatnonzero((lower < upper).any(axis=0))
     samples = np.broadcast_to(location, (num_samples, *location.shape)).copy()
     if not free.size:
-        return Samples(samples, np.full(len(location), float(num_samples)), start)
+        known = density.log_density(location[None], np.arange(len(location)))[0]
+        return Samples(samples, np.full(len(location), float(num_samples)), start, known)
 
     def log_density(theta: ndarray, rows: ndarray) -> ndarray:
         whole = np.broadcast_to(location[rows], (*theta.shape[:2], location.shape[1])).copy()
@@ -155,4 +160,5 @@ def _drawn(
     samples[..., free] = found.values
     location, covariance = location.copy(), covariance.copy()
     location[:, free], covariance[:, free[:, None], free] = found.proposal
-    return Samples(samples, found.effective, Proposal(location, covariance))
+    proposal = Proposal(location, covariance)
+    return Samples(samples, found.effective, proposal, found.log_evidence)

@@ -20,6 +20,8 @@ def test_a_normal_density_far_from_the_start_is_found() -> None:
     assert (found.effective > 150).all()
     np.testing.assert_allclose(found.proposal.location, np.tile(mean, (2, 1)), atol=0.1)
     np.testing.assert_allclose(found.values.mean(axis=0), np.tile(mean, (2, 1)), atol=0.12)
+    evidence = np.log(2 * np.pi * 0.5 * 0.2)  # of a normal density without its factor
+    np.testing.assert_allclose(found.log_evidence, evidence, atol=0.1)
     spread = found.values.std(axis=0)
     np.testing.assert_allclose(spread, np.tile([0.5, 0.4472], (2, 1)), rtol=0.2)
 

@@ -1,0 +1,20 @@
+r"""The campaign with a larger budget for rho-KG-apx: 20 starts of 500 raw points, all values of W.
+
+All methods are played again, so that their seeds are paired; 7 s a query and seed.
+"""
+
+from botorch_risk_bench.campaigns import Campaign, Series
+
+from bench.reproduction.vucb.campaign import DISCRETE
+
+METHODS = ("V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx")
+LARGER = "rho-KG-apx-authors-budget"
+
+CAMPAIGN = Campaign(
+    "V-UCB, budget of rho-KG-apx",
+    [  # the claims of Branin-Hoo and Goldstein-Price first
+        Series(DISCRETE, METHODS, num_seeds=10),
+        *(Series(name, LARGER, num_seeds=10) for name in DISCRETE),
+    ],
+    block_size=5,
+)
