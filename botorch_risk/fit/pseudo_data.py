@@ -285,7 +285,7 @@ def compare_losses(
 
     Args:
         model: The model.
-        bounds: The bounds of the domain.
+        bounds: The bounds of the domain, `2 x d`.
         num_pseudo: As in `fit_pseudo_data`.
         seeds: One for each replicate of the model; for a model without a batch dimension one, or
             several, of which each has a fit.

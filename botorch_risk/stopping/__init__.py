@@ -1,17 +1,17 @@
-r"""Decide whether an experiment can end: how far the recommendation is from the best."""
+r"""How far a recommendation is from the best: by the model, and by check points without it."""
 
 from .checks import ShareBetter, num_check_points, share_better
-from .of_strategy import strategy_can_stop, strategy_regret_samples
+from .gap import Gap, regret_gap
+from .of_strategy import strategy_gap, strategy_regret_samples
 from .regret import regret_samples
-from .rule import Stopping, can_stop
 
 __all__ = [
+    "Gap",
     "ShareBetter",
-    "Stopping",
-    "can_stop",
     "num_check_points",
+    "regret_gap",
     "regret_samples",
     "share_better",
-    "strategy_can_stop",
+    "strategy_gap",
     "strategy_regret_samples",
 ]

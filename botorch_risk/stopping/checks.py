@@ -132,7 +132,7 @@ def largest_share(number: Tensor, num_points: int, delta: float) -> Tensor:
 
 
 def _errors(name: str, errors: Any, like: Tensor) -> Tensor:
-    errors = torch.as_tensor(errors).to(like)
+    errors = as_floating(torch.as_tensor(errors), name).to(like)
     if not ((errors >= 0) & errors.isfinite()).all():
         raise ValueError(f"Expected `{name}` to be at least 0 and finite. Got {errors}.")
     try:

@@ -1,12 +1,12 @@
-r"""Whether the recommendations of a strategy are good enough to stop."""
+r"""How far the recommendations of a strategy may be from the best."""
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.stopping.gap import Gap, regret_gap
 from botorch_risk.stopping.regret import regret_samples
-from botorch_risk.stopping.rule import Stopping, can_stop
 from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.method import Method, ReportedMethod, View
 from botorch_risk.strategies.prediction import pooled
@@ -18,22 +18,18 @@ _NUM_CANDIDATES, _NUM_COMPARED = 2048, 64
 _NUM_REGRETS = 4096  # joint samples of the risks, of all hyperparameters together
 
 
-def strategy_can_stop(
-    strategy: Strategy, epsilon: float, delta: float = 0.05, horizon: int | None = None
-) -> Stopping:
-    r"""Whether the recommendations are within epsilon of the best; see `can_stop`.
+def strategy_gap(strategy: Strategy, epsilon: float, delta: float = 0.05) -> Gap:
+    r"""How far the recommendations may be from the best, by the strategy's model; see `regret_gap`.
 
     Args:
         strategy: A strategy of a risk over W, such as `risk_search` or a paper's.
         epsilon: How far from the best a recommendation may be, in the unit of the risk.
-        delta: The probability of a larger regret when the rule stops.
-        horizon: The number of rounds in which you look, if known.
+        delta: The probability of a regret above the gap.
 
     Raises:
         UnsupportedError: If the method has no model of the risk, or there are constraints.
     """
-    regret = strategy_regret_samples(strategy)
-    return can_stop(regret, epsilon, delta, strategy.history.round, horizon)
+    return regret_gap(strategy_regret_samples(strategy), epsilon, delta)
 
 
 def strategy_regret_samples(strategy: Strategy) -> Tensor:

@@ -1,6 +1,5 @@
 r"""When an experiment can end."""
 
-import math
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from botorch_risk.acquisition import LogRiskKnowledgeGradient
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.seeding import generators
-from botorch_risk.stopping import can_stop, regret_samples, strategy_can_stop
+from botorch_risk.stopping import regret_gap, regret_samples, strategy_gap
 from botorch_risk.strategies import Strategy, random_search, risk_search
 from tests.level_sets.test_expected_classification import COMPARED, W, model
 
@@ -47,7 +46,7 @@ def test_a_reading_gains_no_more_in_expectation_than_knowing_all(noise: float) -
     pairs, weights = W.expand(X)
     risks = known.posterior(pairs).mean.squeeze(-1) @ weights[0]
     regret = regret_samples(known, W, Expectation(), X[risks.argmax()], X, 2**14)
-    most = can_stop(regret.unsqueeze(0), epsilon=0.1, delta=0.05, t=1).expected_gain
+    most = regret_gap(regret.unsqueeze(0), epsilon=0.1).expected_gain
     gain = LogRiskKnowledgeGradient(known, W, Expectation(), X, w_is_chosen=True)
     gains = gain.evaluate(X).exp()
     assert 0.01 * most < gains.max() <= most
@@ -60,17 +59,13 @@ def test_the_best_of_those_that_are_known_has_no_regret() -> None:
     assert (regret_samples(known, W, Expectation(), COMPARED[0], alone, 64) < 1e-3).all()
 
 
-def test_the_probability_of_an_error_is_spent_over_the_rounds() -> None:
+def test_the_gap_is_a_quantile_of_the_samples() -> None:
     regret = torch.linspace(0, 1, 10_001).double().unsqueeze(0)
-    for t in (1, 5):
-        found = can_stop(regret, epsilon=0.9, delta=0.1, t=t)
-        assert found.gap.item() == pytest.approx(1 - 0.6 / (math.pi * t) ** 2, abs=2e-4)
-        assert found.probability.item() == pytest.approx(0.9, abs=2e-4)
-        assert not found.can_stop.item()
-    spent = sum(6 * 0.1 / (math.pi * t) ** 2 for t in range(1, 100_000))
-    assert spent == pytest.approx(0.1, abs=1e-5)
-    evenly = can_stop(regret, epsilon=0.9, delta=0.1, t=1, horizon=1)
-    assert evenly.gap.item() == pytest.approx(0.9, abs=2e-4) and evenly.can_stop.item()
+    found = regret_gap(regret, epsilon=0.9, delta=0.1)
+    assert found.gap.item() == pytest.approx(0.9, abs=2e-4)
+    assert found.probability.item() == pytest.approx(0.9, abs=2e-4)
+    assert found.expected_gain.item() == pytest.approx(0.5)
+    assert regret_gap(regret[:, ::1000], 0.1, delta=1e-3).gap == 1.0  # the largest of few samples
 
 
 def outcome(X: Tensor) -> Tensor:
@@ -93,7 +88,7 @@ def test_the_gap_of_a_strategy_closes_and_holds_the_regret() -> None:
         )
         strategy.tell(X, outcome(X) + 0.05 * noise.to(X).unsqueeze(-1))
         if t in (0, 39):
-            gaps.append(strategy_can_stop(strategy, epsilon=0.01).gap)
+            gaps.append(strategy_gap(strategy, epsilon=0.01).gap)
     assert (gaps[-1] < 0.5).all() and (gaps[0] > 1.5 * gaps[-1]).all()
     grid = torch.linspace(0, 1, 1001).double().unsqueeze(-1)
     inputs, weights = WEATHER.expand(grid)
@@ -104,32 +99,30 @@ def test_the_gap_of_a_strategy_closes_and_holds_the_regret() -> None:
     assert (regret <= gaps[-1] + 1e-6).all()
     again = build()
     again.load_state_dict(strategy.state_dict())
-    torch.testing.assert_close(strategy_can_stop(again, 0.01).gap, gaps[-1])
+    torch.testing.assert_close(strategy_gap(again, 0.01).gap, gaps[-1])
 
 
 def test_what_has_no_risk_is_refused() -> None:
     plain = random_search(UNIT, 0, num_initial=2)
     plain.tell(plain.ask(), torch.zeros(1, 2, 1))
     with pytest.raises(UnsupportedError, match="seeks a risk"):
-        strategy_can_stop(plain, 0.1)
+        strategy_gap(plain, 0.1)
     with pytest.raises(ValueError, match="before a recommendation"):
-        strategy_can_stop(build(), 0.1)
+        strategy_gap(build(), 0.1)
     regret = torch.zeros(1, 4)
-    for wrong in ({"epsilon": -1.0}, {"delta": 1.5}, {"t": 0}, {"horizon": 0}):
-        arguments: Any = {"epsilon": 0.1, "delta": 0.05, "t": 1, **wrong}
+    for wrong in ({"epsilon": -1.0}, {"delta": 1.5}):
+        arguments: Any = {"epsilon": 0.1, **wrong}
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            can_stop(regret, **arguments)
+            regret_gap(regret, **arguments)
     for empty in (torch.zeros(2, 0), torch.tensor(0.1)):
         with pytest.raises(BotorchTensorDimensionError, match="`regret` to have shape `R x S`"):
-            can_stop(empty, 0.1, 0.05, t=1)
+            regret_gap(empty, 0.1)
     with pytest.raises(ValueError, match=r"Expected `regret` of at least 0. Got -0.25"):
-        can_stop(torch.tensor([[0.0, -0.25]]), 0.1, 0.05, t=1)
+        regret_gap(torch.tensor([[0.0, -0.25]]), 0.1)
     with pytest.raises(BotorchTensorDimensionError, match=r"Got the number 0\.3"):
         regret_samples(model(), W, Expectation(), 0.3, COMPARED)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_samples"):
         regret_samples(model(), W, Expectation(), COMPARED[0], COMPARED, 0)
-    with pytest.raises(ValueError, match="horizon"):
-        can_stop(regret, 0.1, 0.05, t=9, horizon=5)
     with pytest.raises(BotorchTensorDimensionError, match="as many columns and the batch shape"):
         regret_samples(model((3,)), W, Expectation(), COMPARED[0].expand(2, -1), COMPARED)
     with pytest.raises(InputDataError, match="Expected finite `x`"):

@@ -20,7 +20,7 @@ from botorch_risk.papers import rahbo, uhe_bo
 from botorch_risk.papers.truvar.domain_belief import DomainBelief, SampledDomain
 from botorch_risk.repeats import adaptive_repeats
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
-from botorch_risk.stopping import strategy_can_stop
+from botorch_risk.stopping import strategy_gap
 from botorch_risk.strategies import Strategy, random_search, risk_search
 from botorch_risk.strategies.prediction import predicted_risks
 from botorch_risk.test_functions import CertifiedProblem
@@ -278,7 +278,7 @@ def test_intervals_are_the_same_after_loading_and_alone_or_in_a_batch() -> None:
     for one, same, other in zip(*found, strict=True):
         assert torch.equal(one, same)
         torch.testing.assert_close(one[1:], other, rtol=1e-5, atol=1e-6)
-    regrets = [strategy_can_stop(strategy, 0.1).gap for strategy in (first, second, alone)]
+    regrets = [strategy_gap(strategy, 0.1).gap for strategy in (first, second, alone)]
     assert torch.equal(regrets[0], regrets[1])
     torch.testing.assert_close(regrets[0][1:], regrets[2], rtol=1e-4, atol=1e-5)
 

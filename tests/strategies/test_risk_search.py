@@ -20,7 +20,7 @@ from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, ValueAtRisk
 from botorch_risk.robust import MonteCarloDecision, pareto_search
 from botorch_risk.seeding import generators
-from botorch_risk.stopping import strategy_can_stop
+from botorch_risk.stopping import strategy_gap
 from botorch_risk.strategies import (
     Box,
     DecisionThenValue,
@@ -266,7 +266,7 @@ def test_lacing_without_lacing_values_is_refused_before_anything_is_asked() -> N
 def test_what_knows_no_constraints_refuses_a_bound_with_constraints() -> None:
     strategy = build(0, num_initial=4, choose=LargestKnowledgeGradient())
     play(strategy, 1)
-    for answer in (strategy.ask, lambda: strategy_can_stop(strategy, 0.1)):
+    for answer in (strategy.ask, lambda: strategy_gap(strategy, 0.1)):
         with pytest.raises(UnsupportedError, match=r"without constraints\. Got .* Constrained"):
             answer()
 

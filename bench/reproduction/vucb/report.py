@@ -18,6 +18,7 @@ from bench.reproduction.pictures import draw_mean, finish, panels
 from bench.reproduction.results import Report, records_of
 from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, comparisons, paired, table
+from bench.reproduction.vucb.budgets import LARGER, SETTING
 from bench.reproduction.vucb.campaign import (
     CONTINUOUS,
     DISCRETE,
@@ -36,7 +37,7 @@ REFERENCE = "V-UCB-Prob"
 SMALLEST = 1e-6  # of a regret, for its logarithm: the accuracy of the true optima
 SHOWN = (10, 20, 30, 45, 60)
 NUM_QUERIES = 60
-LABELS = (*OURS, *WIDTHS, *OF_CONTINUOUS, LNSO, *OUTSIDE)
+LABELS = (*OURS, *WIDTHS, *OF_CONTINUOUS, LNSO, *OUTSIDE, LARGER)
 # At most five strong lines a panel, the baselines grey; the others are in the tables.
 DRAWN = ("V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx", "StableOpt", "contextual-GP-UCB", "random")
 PICTURES = {
@@ -81,14 +82,14 @@ def logarithm(regret: Tensor) -> Tensor:
     return regret.clamp_min(SMALLEST).log10()
 
 
-def collected(results: Path, kept: Path, name: str) -> dict[str, Tensor]:
+def collected(results: Path, kept: Path, name: str, setting: str = "default") -> dict[str, Tensor]:
     r"""Regret of the reports `R x (T + 1)` of all strategies of a problem that are through.
 
     From the stores of the campaigns, else from the curves that an earlier report kept.
     """
-    with records_of(results, name) as records:
+    with records_of(results, name, setting) as records:
         found = regret_curves(*records, optimum=SEARCHED.get(name)) if records else {}
-    path = kept / f"{name}.json.gz"
+    path = kept / f"{name}{'-budget' if setting == SETTING else ''}.json.gz"
     reached = max((each.num_rounds for each in found.values()), default=0)
     last = NUM_QUERIES if path.exists() else reached
     played = {
@@ -160,6 +161,24 @@ def compared(found: dict[str, dict[str, Tensor]], t: int) -> list[str]:
     return page
 
 
+def of_budgets(results: Path, kept: Path) -> list[str]:
+    r"""What a larger budget of rho-KG-apx changes: the methods by query, and their differences."""
+    page = []
+    for name in DISCRETE:
+        curves = collected(results, kept, name, SETTING)
+        if LARGER not in curves:
+            continue
+        rows = [[label, str(len(regret))] for label, regret in curves.items()]
+        for row, regret in zip(rows, curves.values(), strict=True):
+            row += [cell(logarithm(regret[:, t])) for t in SHOWN]
+            same = row[0] == LARGER
+            ends = logarithm(regret[:, -1]), logarithm(curves[LARGER][:, -1])
+            row.append("" if same else paired(*ends))
+        header = ["strategy", "seeds", *(f"query {t}" for t in SHOWN), f"minus {LARGER}, paired"]
+        page += [f"### {name}: log10 regret, a larger budget\n", table(header, rows)]
+    return page
+
+
 def title_of(name: str) -> str:
     if name == PORTFOLIO:  # whose table is not at hand
         return "Portfolio (3, 2)"
@@ -194,6 +213,7 @@ def main() -> None:
     page = [part for name in whole for part in section(name, found[name])]
     for t in (NUM_QUERIES // 2, NUM_QUERIES):
         page += compared(found, t)
+    page += of_budgets(results, to / "curves")
     report.write(page)
     for picture, (names, labels) in PICTURES.items():
         there = {

@@ -1,4 +1,4 @@
-r"""Print the tables of this folder's README from the looks that are stored next to it.
+r"""Print the tables of six looks in this folder's README from the looks stored next to it.
 
 python -m bench.studies.stopping.report
 
@@ -22,12 +22,7 @@ SHARES = (0.3, 0.1, 0.03)  # epsilon, in median regrets of the first recommendat
 FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the gap: the first remedy
 IN_A_ROW = 2  # looks at which the gap has to be small: the second
 LEVELS = (0.5, 0.8, 0.95, 1 - DELTA / len(LOOKS))
-FILES = {
-    "replay": "Hyperparameters fitted",
-    "known": "Hyperparameters known",
-    "fitted": "Fitted, from the readings of the samples",
-    "sampled": "Samples of the hyperparameters",
-}
+FILES = {"replay": "Hyperparameters fitted", "known": "Hyperparameters known"}
 
 
 def first_stop(gap: Tensor, epsilon: Tensor, in_a_row: int = 1) -> Tensor:
