@@ -9,7 +9,13 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from scipy.special import betaincinv, ndtr, ndtri
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_counts, check_nonnegative, check_probability
+from botorch_risk.arguments import (
+    as_floating,
+    check_arguments,
+    check_counts,
+    check_nonnegative,
+    check_probability,
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,7 @@ def share_better(
         >>> known.num_better, known.share
         (tensor([0]), tensor([0.0981]))
     """
+    check_arguments(share_better, locals())
     risks, recommended = as_floating(risks, "risks"), as_floating(recommended, "recommended")
     check_nonnegative(epsilon=epsilon)
     check_probability(delta=delta, overlooked=overlooked)
@@ -132,7 +139,7 @@ def largest_share(number: Tensor, num_points: int, delta: float) -> Tensor:
 
 
 def _errors(name: str, errors: Any, like: Tensor) -> Tensor:
-    errors = as_floating(torch.as_tensor(errors), name).to(like)
+    errors = torch.as_tensor(errors).to(like)
     if not ((errors >= 0) & errors.isfinite()).all():
         raise ValueError(f"Expected `{name}` to be at least 0 and finite. Got {errors}.")
     try:
