@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.studies.stopping import report
+from bench.studies.stopping import report, two_looks
 from bench.tests.campaign_files import ROOT
 
 LEVELS = len(report.LEVELS)
@@ -53,6 +53,7 @@ def test_the_tables_of_the_page_come_from_the_stored_looks(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["report"])
     report.main()
+    two_looks.main()
     printed = {line.replace(" ", "") for line in capsys.readouterr().out.splitlines()}
     page = (ROOT / "bench/studies/stopping/README.md").read_text("utf-8").splitlines()
     rows = [line.replace(" ", "") for line in page if line.startswith(("| 0.", "| 5 |", "| 30 |"))]
