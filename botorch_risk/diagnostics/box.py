@@ -16,9 +16,9 @@ from botorch_risk.engine import Belief, sample_exact_gp
 from botorch_risk.matrices import safe_root
 from botorch_risk.models.sampled_gp import SampledGP
 
-LEVEL, SHARE = 0.95, 0.9  # of an interval, and of the box in which they should hold
+SHARE = 0.9  # of the box, in which 95 % intervals should hold
 SURE = 0.95  # the probability of it with which the intervals of a box are trusted
-_WIDTH = 1.96  # of an interval of that level, in standard deviations
+_WIDTH = 1.96  # of a 95 % interval, in standard deviations
 _NUM_POINTS, _NUM_MEMBERS, _NUM_DRAWS = 256, 16, 32
 _SMOOTHNESS = (2.5, math.inf)
 

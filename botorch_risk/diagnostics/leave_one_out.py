@@ -21,6 +21,7 @@ from botorch_risk.diagnostics.box import SURE, BoxCheck, check_box
 from botorch_risk.engine import FastMarginals
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
+from botorch_risk.models.sampled_gp import SampledGP
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ def leave_one_out(
     The hyperparameters were fitted to all rows, so a model of few rows looks slightly better than
     it is. In a `MeanVarianceGP` the row is left out of both processes. The outcome is then
     predicted with the expected noise, not the upper bound of Eq. (16), and the noise of the other
-    rows is unchanged.
+    rows is unchanged. A `SampledGP` predicts by the moments of its mixture.
 
     The rows are where the experiments were, which a strategy chose: they show nothing of the rest
     of the box. With `bounds` the intervals of f there are compared with samples of the
-    hyperparameters, too (`BoxCheck`); a tenth of a second for each replicate.
+    hyperparameters, too (`BoxCheck`): .2 s a replicate of 30 rows, .5 s of 120.
 
     Source: [Rasmussen2006gp]_, Eq. (5.12).
 
@@ -102,22 +103,23 @@ def leave_one_out(
             f"{type(exact).__name__}{', conditioned on further data' * is_conditioned}."
         )
     model = exact
+    of_f: Any = model.mean_model if isinstance(model, MeanVarianceGP) else model
     with torch.no_grad():
-        of_repeats = isinstance(model, MeanVarianceGP)
-        check = _of_repeats(model) if of_repeats else _of_readings(model)
+        if isinstance(of_f, SampledGP):
+            rows = _without_each_row(of_f.members).mixed()
+        else:
+            rows = _without_each_row(of_f)
+        repeated = isinstance(model, MeanVarianceGP)
+        check = _of_repeats(model, rows) if repeated else _of_readings(rows)
     if bounds is None:
         return check
-    of_f: Any = model.mean_model if isinstance(model, MeanVarianceGP) else model
-    is_known = of_repeats or isinstance(of_f.likelihood, FixedNoiseGaussianLikelihood)
-    with torch.no_grad():
-        rows = _without_each_row(of_f)
+    is_known = isinstance(of_f.likelihood, FixedNoiseGaussianLikelihood)
     box = check_box(model, bounds, rows.inputs, check.observed, rows.noise if is_known else None)
     return dataclasses.replace(check, box=box)
 
 
-def _of_readings(model: Any) -> LeaveOneOut:
+def _of_readings(rows: "_Rows") -> LeaveOneOut:
     r"""One reading per row, with the model's noise for it."""
-    rows = _without_each_row(model)
     missing = torch.full_like(rows.observed, torch.nan)
     return LeaveOneOut(
         observed=rows.observed,
@@ -130,9 +132,8 @@ def _of_readings(model: Any) -> LeaveOneOut:
     )
 
 
-def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
+def _of_repeats(model: MeanVarianceGP, f: "_Rows") -> LeaveOneOut:
     r"""The mean of the repeats of each row, and their sample variance."""
-    f = _without_each_row(model.mean_model)
     counts = model.train_counts.squeeze(-1)
     nan = f.mean.new_tensor(torch.nan)
     with fantasize():  # at the rows, where an input transform would make several inputs of each
@@ -193,6 +194,12 @@ class _Rows:
     mean: Tensor
     variance: Tensor  # of the process itself
     noise: Tensor  # variance of the observation
+
+    def mixed(self) -> "_Rows":
+        r"""The moments of the mixture of members along the first dimension, which share rows."""
+        variance = self.variance.mean(dim=0) + self.mean.var(dim=0, correction=0)
+        moments = self.mean.mean(dim=0), variance, self.noise.mean(dim=0)
+        return _Rows(self.inputs[0], self.observed[0], *moments)
 
 
 def _without_each_row(model: Any) -> _Rows:

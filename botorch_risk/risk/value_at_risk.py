@@ -74,7 +74,10 @@ class ValueAtRisk(PickingRiskMeasure):
         cumulative = weights.cumsum(axis=-1)
         total, eps = rows.sum(axis=-1).max(), np.finfo(weights.dtype).eps
         below = self._is_below(cumulative, total, float(eps))
-        return entry_of(order, below.argmin(axis=-1))
+        risk = entry_of(values, entry_of(order, below.argmin(axis=-1)))
+        # The first of equal values: their order by NumPy depends on the processor.
+        found: ndarray = (values == risk[..., None]).argmax(axis=-1)
+        return found
 
     def _place(self, weights: Tensor) -> int:
         r"""The index of the risk among ascending, equally weighted values; -1 if weights differ."""

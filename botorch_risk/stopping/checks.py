@@ -12,7 +12,6 @@ from torch import Tensor
 from botorch_risk.arguments import (
     as_floating,
     check_arguments,
-    check_counts,
     check_nonnegative,
     check_probability,
 )
@@ -48,8 +47,8 @@ def share_better(
         P(share of {x : risk(x) > risk(recommended) + epsilon} <= limit) >= 1 - delta
 
     from the risks of m check points, random decisions drawn independently of all else. No model
-    comes into it. If k of them are better, the limit is that of [Clopper1934binomial]_,
-    `Beta^-1(1 - delta; k + 1, m - k)`; with k = 0 it is `1 - delta^(1 / m)`, .1 for 29 points.
+    comes into it. If k of them are better, the limit is `Beta^-1(1 - delta; k + 1, m - k)`
+    [Clopper1934binomial]_; with k = 0 it is `1 - delta^(1 / m)`, .1 for 29 points.
     A region that is better, but smaller than the limit, may have been missed.
 
     The recommendation has to be fixed before the check points are read, with one exception: risks
@@ -103,7 +102,7 @@ def share_better(
     margin = -ndtri(overlooked) * of_checks
     is_better = risks + margin > reference.unsqueeze(-1)
     number = is_better.sum(dim=-1)
-    limit = largest_share(number, risks.shape[-1], delta).to(risks)
+    limit = _largest_share(number, risks.shape[-1], delta).to(risks)
     factor = torch.where((of_checks > 0).any(dim=-1), 1 / (1 - overlooked), 1.0)
     # Of a check point whose risk is the recommendation's; without an error it is certain.
     room = (reference - recommended).unsqueeze(-1) - margin
@@ -130,9 +129,8 @@ def num_check_points(share: float, delta: float = 0.05, overlooked: float = 0.0)
     return math.ceil(math.log(delta) / math.log1p(-share * (1 - overlooked)))
 
 
-def largest_share(number: Tensor, num_points: int, delta: float) -> Tensor:
+def _largest_share(number: Tensor, num_points: int, delta: float) -> Tensor:
     r"""The upper limit of a share, `R`, of which so many of `num_points` draws were seen."""
-    check_counts(num_points=num_points)
     every = number >= num_points
     limit = betaincinv(number.double() + 1, (num_points - number).clamp_min(1).double(), 1 - delta)
     return torch.as_tensor(limit).where(~every, 1.0)

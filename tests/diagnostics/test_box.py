@@ -8,8 +8,8 @@ from torch import Tensor
 
 from botorch_risk.diagnostics import leave_one_out, verdict
 from botorch_risk.diagnostics.box import _compare
-from botorch_risk.engine import fit_exact_gp
-from botorch_risk.models import MeanVarianceGP
+from botorch_risk.engine import fit_exact_gp, sample_exact_gp
+from botorch_risk.models import MeanVarianceGP, SampledGP
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
 
@@ -86,6 +86,32 @@ def test_repeats_of_which_some_are_missing() -> None:
     found = leave_one_out(model, UNIT)
     assert found.box is not None and 0 < found.box.expected <= 1
     assert "In the box, 95 % bands hold 90 %" in verdict(found).sentence
+
+
+def test_samples_of_the_hyperparameters_predict_by_their_mixture() -> None:
+    X = design(14)
+    model = SampledGP(X, (9 * X[:, :1]).sin(), num_samples=4)
+    sample_exact_gp(model.members, seeds=0)
+    found = leave_one_out(model, UNIT)
+    assert found.residuals.shape == (14,) and found.box is not None
+    means, variances = [], []
+    for member in range(4):  # each row is left out of a model by hand
+        kernel, noise = model.covar_module, model.likelihood.noise[member]
+        K = kernel(model.transform_inputs(model.train_inputs[0]))[member].to_dense().detach()
+        targets = model.train_targets[member] - model.mean_module.constant[member]
+        rest = torch.arange(1, 14)
+        inner = K[rest][:, rest] + noise * torch.eye(13)
+        solved = torch.linalg.solve(inner, K[rest, 0])
+        means.append(solved @ targets[rest] + model.mean_module.constant[member])
+        variances.append(K[0, 0] - solved @ K[rest, 0] + noise)
+    mean, variance = torch.stack(means).detach(), torch.stack(variances).detach()
+    total = variance.mean() + mean.var(correction=0)
+    scale = model.outcome_transform.stdvs.flatten()[0]
+    shift = model.outcome_transform.means.flatten()[0]
+    torch.testing.assert_close(found.mean[0], mean.mean() * scale + shift)
+    torch.testing.assert_close(found.standard_deviation[0], total.sqrt() * scale)
+    wide = leave_one_out(model_of(X, lengthscale=1.5), UNIT).box
+    assert wide is not None and wide.probability < found.box.probability
 
 
 def test_bounds_of_other_inputs_are_refused() -> None:

@@ -81,7 +81,7 @@ class Query:
         return draws.to(self.visited)
 
 
-SMALLEST_WEIGHT = 1e-4  # of a value of W that is averaged over; smaller ones hold 4e-4 together
+SMALLEST_WEIGHT = 1e-4  # of a value of W that counts; V-UCB's smaller ones have 4e-4 together
 AcquisitionOfQuery = Callable[[Query], AcquisitionFunction]
 
 
@@ -163,8 +163,8 @@ class BoTorchValueAtRisk(Method):
     BoTorch's `VaR` is taken. That knows no weights, so the set is drawn in proportion to them, once
     for each query (`resampled_values`). Where `n_w` times the level is an integer, BoTorch's value
     is the next larger one after the value of `ValueAtRisk`. With `n_w=None` the set has all values
-    of W that any probability above 1e-4 falls to, and the risk is `ValueAtRisk` by their weights;
-    acquisition functions of BoTorch do not know that one.
+    of W with a weight above 1e-4, and the risk is `ValueAtRisk` by their weights. Acquisition
+    functions of BoTorch know no weights.
 
     Args:
         acquisition: From what is known of a replicate to an acquisition function, of decisions or

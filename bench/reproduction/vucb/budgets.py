@@ -1,6 +1,7 @@
 r"""The campaign with a larger budget for rho-KG-apx: 20 starts of 500 raw points, all values of W.
 
-All methods are played again, so that their seeds are paired; 7 s a query and seed.
+All methods are played again, so that their seeds are paired; 4 s a query and seed at 10
+observations, 12 s at 60.
 """
 
 from botorch_risk_bench.campaigns import Campaign, Series

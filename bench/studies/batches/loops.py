@@ -11,7 +11,6 @@ batches as they were, the same program runs in a checkout of an earlier commit.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import torch
 from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
+from bench.studies.stored_rows import pack
 from botorch_risk.papers import drbo_kde, rahbo, sbo_kde
 from botorch_risk.repeats import risk_averse_kg
 from botorch_risk.seeding import generators
@@ -206,16 +206,6 @@ def lengthscales(belief: Any) -> Tensor:
     return found.detach()
 
 
-def pack(folder: Path) -> None:
-    r"""Collect the rows of all files, rounded to four digits."""
-    rows = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-    for row in rows:
-        for name in {"regret", "closest", "lengthscales"} & row.keys():
-            row[name] = [[float(f"{value:.4g}") for value in each] for each in row[name]]
-    with gzip.GzipFile(Path(__file__).with_name("rows.jsonl.gz"), "wb", mtime=0) as file:
-        file.write("\n".join(map(json.dumps, rows)).encode())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path)
@@ -224,7 +214,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of the names of the files")
     arguments = parser.parse_args()
     if arguments.pack:
-        pack(arguments.pack)
+        pack(arguments.pack, Path(__file__).with_name("rows.jsonl.gz"), digits=4)
     if arguments.to is None:
         return
     torch.set_num_threads(1)

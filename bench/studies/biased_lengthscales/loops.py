@@ -11,7 +11,6 @@ last of them from as many readings: the loop's without its last ones, and unifor
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import math
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
-from bench.studies.coverage.report import rounded
+from bench.studies.stored_rows import pack
 from botorch_risk.diagnostics import leave_one_out, verdict
 from botorch_risk.engine import Belief, fit_exact_gp, sample_exact_gp
 from botorch_risk.fit import fit_pseudo_data
@@ -38,7 +37,7 @@ NUM_RANDOM = {1: 4, 2: 8, 3: 12}  # of the readings, for the fourth estimate
 NUM_CANDIDATES, NUM_NEAR, NEAR = 2048, 256, 0.02
 NUM_HELD_OUT = 2000
 NUM_SAMPLES = 16  # of the hyperparameters
-NOISE = 0.05  # standard deviation; that of a function is about 1
+NOISE = 0.05  # its standard deviation; functions have about 1
 NUM_FEATURES = 2000
 STORED = Path(__file__).with_name("rows.jsonl.gz")
 
@@ -236,13 +235,6 @@ def judged(X: Tensor, Y: Tensor, error: Tensor, deviation: Tensor) -> dict[str, 
     return found
 
 
-def pack(folder: Path) -> None:
-    r"""Collect the rows of all truths."""
-    rows = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-    with gzip.GzipFile(STORED, "wb", mtime=0) as file:  # the same bytes for the same rows
-        file.write("\n".join(json.dumps(rounded(row)) for row in rows).encode())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path)
@@ -250,7 +242,7 @@ def main() -> None:
     parser.add_argument("--development", action="store_true")
     arguments = parser.parse_args()
     if arguments.pack:
-        pack(arguments.pack)
+        pack(arguments.pack, STORED)
     if arguments.to is None:
         return
     torch.set_num_threads(1)

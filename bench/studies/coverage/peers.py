@@ -12,7 +12,6 @@ written once.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import logging
 import math
@@ -35,8 +34,8 @@ from torch import Tensor
 
 from bench.reproduction.tables import table
 from bench.studies.coverage.looks import LOOKS, MODES, NUM_POINTS, SEEDS, drawn_w, pairs, readings
-from bench.studies.coverage.report import Row, chosen, mean_and_half_widths, rounded
-from bench.studies.stored_rows import read
+from bench.studies.coverage.report import Row, chosen, mean_and_half_widths
+from bench.studies.stored_rows import pack, read
 from botorch_risk.models import SampledGP
 from botorch_risk.plot_style import COLORS, STYLE
 from botorch_risk.test_functions import CertifiedProblem
@@ -193,17 +192,6 @@ def held(mean: Tensor, deviation: Tensor, truth: Tensor) -> Row:
     }
 
 
-def pack(folder: Path) -> None:
-    r"""Collect the rows, rounded to five digits."""
-    found = [
-        json.dumps({name: rounded(value) for name, value in row.items()})
-        for path in sorted(folder.glob("*.json"))
-        for row in json.loads(path.read_text("utf-8"))
-    ]
-    with replacing(STORED) as written, gzip.GzipFile(written, "wb", mtime=0) as file:
-        file.write("\n".join(found).encode())
-
-
 def complete(rows: Sequence[Row]) -> list[Row]:
     r"""The rows of searches that every package has predicted."""
     keys = [{key(row) for row in chosen(rows, package=name)} for name in PACKAGES]
@@ -295,7 +283,7 @@ def main() -> None:
         fit(arguments.to)
         return
     if arguments.pack:
-        pack(arguments.pack)
+        pack(arguments.pack, STORED)
     rows = complete(read(STORED))
     print(f"{len({key(row)[:3] for row in rows})} searches")
     for part in (of_packages, of_looks):

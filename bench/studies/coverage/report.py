@@ -6,8 +6,6 @@ r"""Print the tables of this folder's README from the looks that are stored next
 """
 
 import argparse
-import gzip
-import json
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -21,29 +19,13 @@ from torch.quasirandom import SobolEngine
 
 from bench.reproduction.tables import table
 from bench.studies.coverage.looks import DEVELOPMENT, LEVELS, LOOKS, MODES
-from bench.studies.stored_rows import read
+from bench.studies.stored_rows import pack, read
 from botorch_risk.test_functions import CertifiedProblem
 
 STORED = Path(__file__).with_name("looks.jsonl.gz")
 QUANTITIES = ("f", "risk", "recommended", "gap")
 NEEDLE, NEAR = 0.01, 0.3  # of the box, and of the range of the risk
 Row = dict[str, Any]
-
-
-def pack(folder: Path) -> None:
-    r"""Collect the looks of all pairs, rounded to five digits."""
-    lines = []
-    for path in sorted(folder.glob("*.json")):
-        for row in json.loads(path.read_text("utf-8")):
-            lines.append(json.dumps({name: rounded(value) for name, value in row.items()}))
-    with gzip.GzipFile(STORED, "wb", mtime=0) as file:  # the same bytes for the same rows
-        file.write("\n".join(lines).encode())
-
-
-def rounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [rounded(each) for each in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def by_pair(rows: Sequence[Row], name: str) -> Tensor:
@@ -187,7 +169,7 @@ def main() -> None:
     parser.add_argument("--pack", type=Path)
     arguments = parser.parse_args()
     if arguments.pack:
-        pack(arguments.pack)
+        pack(arguments.pack, STORED)
     every = read(STORED)
     for title, is_development in (("Judged", False), ("Development", True)):
         rows = [row for row in every if (row["form"] in DEVELOPMENT) == is_development]

@@ -26,8 +26,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from bench.reproduction.tables import cell, table
-from bench.studies.coverage.report import Row, by_pair, chosen, mean_and_half_widths, rounded
-from bench.studies.stored_rows import read
+from bench.studies.coverage.report import Row, by_pair, chosen, mean_and_half_widths
+from bench.studies.stored_rows import read, rounded
 from botorch_risk.engine import fit_exact_gp
 from botorch_risk.models import SampledGP
 from botorch_risk.models.standardized_gp import standardized_gp

@@ -8,7 +8,6 @@ has the quantiles of the regret by samples of the hyperparameters, the regret, a
 """
 
 import argparse
-import gzip
 import json
 import random
 from pathlib import Path
@@ -19,7 +18,7 @@ from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
 from bench.studies.coverage.looks import LOOKS, readings, search
-from bench.studies.coverage.report import rounded
+from bench.studies.stored_rows import pack
 from botorch_risk.stopping import strategy_regret_samples
 from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.certified import certificates
@@ -67,21 +66,13 @@ def regret(problem: CertifiedProblem, x: Tensor) -> Tensor:
     return problem.optimal_risk - problem.objective(x)
 
 
-def pack(folder: Path) -> None:
-    r"""Collect the rows of all pairs."""
-    rows = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-    lines = [json.dumps(rounded(row)) for row in rows]
-    with gzip.GzipFile(STORED, "wb", mtime=0) as file:  # the same bytes for the same rows
-        file.write("\n".join(lines).encode())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path)
     parser.add_argument("--pack", type=Path)
     arguments = parser.parse_args()
     if arguments.pack:
-        pack(arguments.pack)
+        pack(arguments.pack, STORED)
     if arguments.to is None:
         return
     torch.set_num_threads(1)

@@ -37,8 +37,9 @@ class SampledHyperparameters:
             keeps its hyperparameters.
         location: The mean of the hyperparameters as a fit moves them, `R x p`.
         covariance: Their covariance, `R x p x p`.
-        log_evidence: The log of the marginal likelihood over all hyperparameters, `batch_shape`, by
-            which models of the same data compare; -inf for data that cannot be sampled from.
+        log_evidence: The log of the marginal likelihood over all hyperparameters, `batch_shape`, up
+            to a number that models of the same data share; -inf for data that cannot be sampled
+            from.
     """
 
     effective: Tensor

@@ -90,7 +90,7 @@ class SampleDomain(Method):
         dense: Whether the posterior holds the covariance of the domain.
         anywhere: Whether the recommendation may be any point of the box round the domain.
         num_samples: Samples of the hyperparameters for predictions and for the probabilities of
-            classes, given all data: those of `scaled_gp`, or of `model` if one is given. Proposals
+            classes, given all data, from `scaled_gp`, or from `model` if one is given. Proposals
             and the sets of the paper use the fit. 0 for the fitted hyperparameters, whose
             95 % intervals contained .53 to .94 of f in development (`docs/coverage.md`). Without
             effect if hyperparameters are known, or for an estimator of another kind.

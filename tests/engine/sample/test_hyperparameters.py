@@ -19,7 +19,7 @@ from botorch_risk.engine import (
     SampledHyperparameters,
     sample_exact_gp,
 )
-from botorch_risk.models import scaled_gp
+from botorch_risk.models import SampledGP, scaled_gp
 
 
 def data(n: int = 10, d: int = 1, R: int = 1) -> tuple[Tensor, Tensor]:
@@ -260,3 +260,34 @@ def test_what_cannot_be_sampled_is_refused() -> None:
     with pytest.raises(NotInClosedFormError, match="Periodic"):
         own = SingleTaskGP(X.expand(4, 8, 1), Y.expand(4, 8, 1), covar_module=periodic)
         sample_exact_gp(own, seeds=0)
+
+
+def log_evidence_by_prior_draws(X: Tensor, y: Tensor, nu: float) -> float:
+    r"""The log of the mean likelihood over 40,000 draws from the priors of `scaled_gp`."""
+    stream = torch.Generator().manual_seed(1)
+    normal = torch.randn(40_000, 3, generator=stream, dtype=torch.double)
+    lengthscale = (math.log(0.5) + normal[:, 0]).exp()[:, None, None]
+    outputscale = (2 * normal[:, 1]).exp()[:, None, None]
+    noise = (-4 + normal[:, 2]).exp()[:, None, None]
+    r = (X - X.mT).abs() / lengthscale
+    rough = (1 + 5**0.5 * r + 5 / 3 * r.square()) * (-(5**0.5) * r).exp()
+    kernel = (-0.5 * r.square()).exp() if nu == math.inf else rough
+    identity = torch.eye(len(y), dtype=torch.double)
+    covariance = outputscale * kernel + noise * identity + 1.0  # the constant is N(0, 1)
+    inside = (lengthscale.flatten() > 2.5e-2) & (noise.flatten() > 1e-4)
+    zero = torch.zeros_like(y)
+    density = torch.distributions.MultivariateNormal(zero, covariance[inside] + 1e-9 * identity)
+    return density.log_prob(y).logsumexp(dim=0).item() - math.log(len(normal))
+
+
+def test_evidence_tells_kernels_apart() -> None:
+    X = torch.linspace(0, 1, 14, dtype=torch.double).unsqueeze(-1)
+    noise = torch.randn(14, 1, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    for function in (lambda X: (9 * X).sin(), lambda X: (X - 0.5).abs()):
+        Y = function(X) + 0.02 * noise
+        found, expected = [], []
+        for nu in (2.5, math.inf):
+            model = SampledGP(X, Y, nu=nu)
+            found.append(sample_exact_gp(model.members, seeds=0).log_evidence.item())
+            expected.append(log_evidence_by_prior_draws(X, model.train_targets[0], nu))
+        assert found[1] - found[0] == pytest.approx(expected[1] - expected[0], abs=0.25)
