@@ -21,7 +21,7 @@ can be deleted without a change in the core:
     constraints    constraints that hold under a risk, safe experiments
     repeats        how often to repeat an experiment, and where to go next
     level_sets     which decisions have a risk above a level, and what to read next
-    stopping       whether the recommendation is within epsilon of the best
+    stopping       how far the recommendation may be from the best
     frames         one experiment with plain tables or DataFrames
     faster         a user's own BoTorch loop, sped up
     diagnostics    calibration, coverage, leave-one-out
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     )
     from botorch_risk.fit import PseudoDataMarginalLogLikelihood
     from botorch_risk.level_sets import ExpectedClassification
-    from botorch_risk.models import MeanVarianceGP
+    from botorch_risk.models import MeanVarianceGP, SampledGP
     from botorch_risk.papers import TruncatedVarianceReduction
     from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
     from botorch_risk.risk import (
@@ -95,6 +95,7 @@ _FOLDERS = {
     "KernelDensityEnvironment": "environments",
     "PseudoDataMarginalLogLikelihood": "fit",
     "MeanVarianceGP": "models",
+    "SampledGP": "models",
     "DomainPosterior": "engine",
     "ConditionalValueAtRisk": "risk",
     "MaximumMeanDiscrepancyBall": "risk",
@@ -116,6 +117,7 @@ __all__ = [
     "RiskAverseUpperConfidenceBound",
     "RiskConstraint",
     "RiskUpperConfidenceBound",
+    "SampledGP",
     "TotalVariationBall",
     "TruncatedVarianceReduction",
     "ValueAtRisk",
