@@ -1,7 +1,6 @@
 r"""Loops of LogEI on functions that are known, and four estimates from the data of each.
 
     python -m bench.studies.biased_lengthscales.loops --to FOLDER [--development]
-    python -m bench.studies.biased_lengthscales.loops --pack FOLDER    # into rows.jsonl.gz
 
 A loop fits BoTorch's `SingleTaskGP` before each reading, as its users do, and maximises LogEI over
 2,048 Sobol points and 256 points near the best reading. The estimates are from the same data, the
@@ -25,7 +24,6 @@ from botorch.utils.sampling import draw_sobol_samples
 from botorch_risk_bench.campaigns.whole_files import write_text
 from torch import Tensor
 
-from bench.studies.stored_rows import pack
 from botorch_risk.diagnostics import leave_one_out, verdict
 from botorch_risk.engine import Belief, fit_exact_gp, sample_exact_gp
 from botorch_risk.fit import fit_pseudo_data
@@ -39,7 +37,6 @@ NUM_HELD_OUT = 2000
 NUM_SAMPLES = 16  # of the hyperparameters
 NOISE = 0.05  # its standard deviation; functions have about 1
 NUM_FEATURES = 2000
-STORED = Path(__file__).with_name("rows.jsonl.gz")
 
 
 @dataclass(frozen=True)
@@ -237,14 +234,9 @@ def judged(X: Tensor, Y: Tensor, error: Tensor, deviation: Tensor) -> dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--to", type=Path)
-    parser.add_argument("--pack", type=Path)
+    parser.add_argument("--to", type=Path, required=True)
     parser.add_argument("--development", action="store_true")
     arguments = parser.parse_args()
-    if arguments.pack:
-        pack(arguments.pack, STORED)
-    if arguments.to is None:
-        return
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.double)
     arguments.to.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,14 @@
 r"""Print the tables of this folder's README from the rows that are stored next to it.
 
-python -m bench.studies.biased_lengthscales.report
+    python -m bench.studies.biased_lengthscales.report [--pack FOLDER]
+
+`--pack` first collects the files of `loops` into `rows.jsonl.gz`.
 """
 
 import argparse
 import inspect
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,10 +16,11 @@ from botorch_risk_bench.metrics import binomial_interval
 from torch import Tensor
 
 from bench.reproduction.tables import table
-from bench.studies.biased_lengthscales.loops import STORED, TRUTHS
+from bench.studies.biased_lengthscales.loops import TRUTHS
 from bench.studies.coverage.report import mean_and_half_widths
-from bench.studies.stored_rows import read
+from bench.studies.stored_rows import pack, read
 
+STORED = Path(__file__).with_name("rows.jsonl.gz")
 ESTIMATES = {
     "point": "point estimate, BoTorch's default",
     "random": "the same, some readings random",
@@ -118,7 +122,11 @@ def share(number: int, of_all: int) -> str:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pack", type=Path)
+    arguments = parser.parse_args()
+    if arguments.pack:
+        pack(arguments.pack, STORED)
     rows = read(STORED)
     for part in (of_estimates, of_functions, of_verdicts, of_factors):
         print(f"{inspect.getdoc(part)}\n\n{part(rows)}")
