@@ -32,7 +32,7 @@ FAULTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"keep_copies": "no"}, TypeError, "`keep_copies` to be True or False. Got 'no'"),
     ({"trim": "5"}, TypeError, "`trim` to be a number or None. Got '5'"),
     ({"noise_beta": "4"}, TypeError, "`noise_beta` to be a number. Got '4'"),
-    ({"train_Y": 1e160 * Y}, InputDataError, r"squares are finite .* Got .*e\+1(59|60) in row 0"),
+    ({"train_Y": 1e160 + 0 * Y}, InputDataError, r"squares are finite .* Got 1e\+160 in row 0"),
     (
         {"train_X": X.half(), "train_Y": Y.half()},
         InputDataError,
