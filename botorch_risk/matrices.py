@@ -64,7 +64,8 @@ def jitter_of(like: Tensor) -> float:
 def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     r"""Cholesky factors `batch_shape x Q x Q`; with a jitter only for entries that need it.
 
-    The jitter is relative to `scale`, the prior variance.
+    The jitter is relative to `scale`, the prior variance. The factor is for samples: it has no
+    small pivot, but it may have a small singular value, by which a solve multiplies rounding.
     """
     jitter = jitter_of(covariance) * scale
     factor, info = torch.linalg.cholesky_ex(covariance)

@@ -17,6 +17,7 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import draw_sobol_normal_samples, manual_seed
 from botorch.utils.transforms import t_batch_mode_transform
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_risk.acquisition import bayesian_beta, risk_bound
@@ -24,7 +25,7 @@ from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.gradients import require_gradients
-from botorch_risk.matrices import safe_root
+from botorch_risk.matrices import jitter_of, safe_root
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.decision_then_value import (
@@ -394,7 +395,10 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
             self.noise, self.known = noise.squeeze(), self.process.at(pairs)
             self.scale = self.known.prior.variance.amax()
             covariance = self.process.covariance_within(self.known, len(self.w_set)).squeeze(0)
-            self.root = safe_root(covariance, self.scale)  # n x p x p
+            # It is solved with: pivots above the jitter are not enough, every eigenvalue must be.
+            jitter = jitter_of(covariance) * self.scale
+            raised = covariance + jitter * torch.eye(len(self.w_set)).to(covariance)
+            self.root = psd_safe_cholesky(raised)  # n x p x p
             self.drawn = self.samples @ self.root.mT
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]

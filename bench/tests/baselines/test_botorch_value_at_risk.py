@@ -1,5 +1,6 @@
 r"""Baselines of BoTorch's parts where the distribution of W is known."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,21 @@ def test_visited_knowledge_gradient_is_that_of_loops(pending: bool) -> None:
     (gradient,) = torch.autograd.grad(values.sum(), trial)
     assert gradient.isfinite().all()
     assert (gradient != 0).any()
+
+
+def test_no_candidate_is_solved_with_a_nearly_singular_factor() -> None:
+    r"""All pivots of these values of w are large enough, but one eigenvalue is rounding."""
+    hundredths = [9, 22, 36, 54, 59, 60, 61, 62, 64, 71, 72, 76, 86, 88, 99]
+    w_set = torch.tensor(hundredths, dtype=torch.double).unsqueeze(-1) / 99
+    X = torch.tensor([[0.0, 5.0], [0.5, 5.0]], dtype=torch.double)  # says nothing of these w
+    Y = torch.tensor([[-1.0], [1.0]], dtype=torch.double)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two outcomes of mean 0 have a variance of two
+        model = SingleTaskGP(X, Y, input_transform=AppendFeatures(w_set), outcome_transform=None)
+    model.covar_module.lengthscale = 0.14
+    query = Query(model, X[:, :1], None, VaR(alpha=0.75, n_w=15), second_smallest, w_set, 6)
+    acqf = _VisitedKnowledgeGradient(query, num_fantasies=3)
+    assert (torch.linalg.svdvals(acqf.root).square() > 0.9e-8).all()
 
 
 def test_all_values_of_w_count_by_their_weights() -> None:
