@@ -9,7 +9,8 @@ python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/repr
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
-from bench.reproduction.pictures import draw_band, finish, panels, seeds_of
+from bench.reproduction.pictures import draw_band, finish, panels
 from bench.reproduction.results import Report, records_of
 from bench.reproduction.stored_curves import with_kept
 from bench.reproduction.tables import cell, paired, read_curves_by, table
@@ -55,7 +56,7 @@ GROUPS = {
     "figure_2_real": ("uhe-logistic-vehicle", "uhe-boosting", "uhe-lunar"),
 }
 ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
-SAMPLED = "MCMC"  # ten seeds
+SAMPLED = "MCMC"
 LABELS = (*METHODS, SAMPLED)
 SHOWN = tuple(label for label in LABELS if label not in ("pseudo-data", "Random+EXP3"))  # in Fig. 4
 AGAIN = "again, by some methods, "  # begins the heading of a problem whose first tables stay
@@ -81,7 +82,6 @@ TITLES = {
     "uhe-lunar": "lunar lander",
 }
 UNITS = {"uhe-logistic-vehicle": "accuracy", "uhe-boosting": "accuracy", "uhe-lunar": "return"}
-TEN_SEEDS = ("uhe-hartmann6", *GROUPS["figure_2_real"])
 Bands = dict[str, tuple[Tensor, Tensor, Tensor]]
 r"""Of a strategy: evaluations, and mean and half-width there."""
 
@@ -246,19 +246,22 @@ def draw(
         unit = f", {UNITS[name]}" if name in UNITS else ""
         axes.set(title=TITLES[name], ylabel=f"simple regret{unit}")
         axes.set_xlabel("evaluations after the initial design")
-    rounds = [values for name in there for values in results[name].values()]
-    drawn = {label for curves in there.values() for label in curves if label in labels}
-    known = all(results[name] for name in there) and SAMPLED not in drawn
-    finish(figure, path, seeds_of(rounds) if known else seeds_of_tables(there, labels))
+    finish(figure, path, seeds_in_words({name: results[name] for name in there}, labels))
 
 
-def seeds_of_tables(names: Iterable[str], labels: tuple[str, ...]) -> str:
-    r"""The seeds of the tables in this folder, some of which keep means and intervals alone."""
-    if {*names} <= {*TEN_SEEDS}:
-        return f"10 seeds, mean and {INTERVAL}"
-    few = ", ".join(TITLES[name] for name in names if name in TEN_SEEDS)
-    mcmc = f"; {SAMPLED} ten" if SAMPLED in labels else ""
-    return f"20 seeds, mean and {INTERVAL}" + (f"; ten: {few}{mcmc}" if few else mcmc)
+def seeds_in_words(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> str:
+    r"""Of how many seeds a picture is; ten where the tables alone are kept."""
+    numbers = {name: max(map(len, each.values()), default=10) for name, each in results.items()}
+    (most, _), *others = Counter(numbers.values()).most_common()
+    text = f"{most} seeds, mean and {INTERVAL}"
+    for number, _ in others:
+        names = ", ".join(TITLES[name] for name, each in numbers.items() if each == number)
+        text += f"; {number}: {names}"
+    sampled = {name: len(each[SAMPLED]) for name, each in results.items() if SAMPLED in each}
+    fewer = {f"{few} of {numbers[name]}" for name, few in sampled.items() if few < numbers[name]}
+    if SAMPLED in labels and fewer:
+        text += f"; {SAMPLED} {' and '.join(sorted(fewer))}"
+    return text
 
 
 def trial_tables(results: dict[str, dict[str, Tensor]]) -> list[str]:

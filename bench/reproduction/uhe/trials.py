@@ -11,8 +11,10 @@ TRIALS = {  # what is tried, and instead of which method
     "Random+EXP3-improved": "Random+EXP3",
     "A-GP-UCB-one-step": "A-GP-UCB",
 }
-FUNCTIONS = ("uhe-branin", "uhe-hartmann3", "uhe-h1", "uhe-deceptive")
+FUNCTIONS = ("uhe-branin", "uhe-hartmann3", "uhe-deceptive")
 
 CAMPAIGN = Campaign(
-    "UHE-BO, trials", [Series(FUNCTIONS, tuple(TRIALS), num_seeds=20)], block_size=20
+    "UHE-BO, trials",
+    [Series("uhe-h1", tuple(TRIALS), num_seeds=30), Series(FUNCTIONS, tuple(TRIALS), num_seeds=20)],
+    block_size=20,
 )
