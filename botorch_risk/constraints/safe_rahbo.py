@@ -117,7 +117,8 @@ class SafeMeanVarianceSearch(Method):
         num_candidates: The number of random candidates.
 
     Raises:
-        UnsupportedError: If hyperparameters are not fitted in every round.
+        UnsupportedError: If hyperparameters are not fitted in every round, or the reporting rule
+            takes points that were not evaluated.
     """
 
     search: MeanVarianceSearch
@@ -135,6 +136,11 @@ class SafeMeanVarianceSearch(Method):
             raise ValueError("Expected at least one constraint. Got none; `rahbo` needs none.")
         if self.search.refit_every != 1:
             raise UnsupportedError(f"Expected `refit_every=1`. Got {self.search.refit_every=}.")
+        if self.search.rule == "posterior_mean_everywhere":
+            raise UnsupportedError(
+                "Expected a reporting rule of evaluated points, of which it is known whether they "
+                f"are safe. Got {self.search.rule!r}."
+            )
 
     @property
     def num_outcomes(self) -> int:
@@ -176,7 +182,8 @@ class SafeMeanVarianceSearch(Method):
     def recommend(self, view: View) -> Tensor:
         r"""The best evaluated point that is safe, by the reporting rule."""
         bound = view.belief
-        X, rule = view.space.unit(view.X), self.search.rule
+        X = view.space.unit(view.X)
+        rule: Any = self.search.rule
         known = (view.decisions.unsqueeze(-2) == view.space.safe_points).all(dim=-1).any(dim=-1)
         feasible = _KnownSafe(bound, known)
         chosen = recommend(bound.bound, X, rule, view.recorded, feasible=feasible)

@@ -43,7 +43,8 @@ class FrameExperiment:
 
     Args:
         parameters: The settings, by name: `(low, high)`, `(low, high, step)` (integers if `low` and
-            `step` are whole), or a list of labels, whose order has no meaning. Or a DataFrame of
+            `step` are whole), `(low, high, "log")` of a number whose logarithm matters, such as a
+            learning rate, or a list of labels, whose order has no meaning. Or a DataFrame of
             numbers with all settings, for a strategy on a finite domain; its index names them.
         outcomes: The outcomes, by name: `"maximize"` or `"minimize"`, or None for an outcome that
             is neither, such as one in a constraint only, or one of a level set. The objective is
@@ -138,7 +139,7 @@ class FrameExperiment:
 
         A setting runs until `tell` has it, or one near it that somebody rounded, or `cancel`.
         """
-        return self._frame(self._single.running)
+        return self.named(self._single.running)
 
     def ask(self, batch_size: int | None = None, pending: Any = None) -> Any:
         r"""The next settings to measure, one per row; with the contexts, if they are chosen.
@@ -154,7 +155,7 @@ class FrameExperiment:
                 `ask` gives. They run from now on.
         """
         started = None if pending is None else self._settings(pending)
-        return self._frame(self._single.ask(batch_size, started))
+        return self.named(self._single.ask(batch_size, started))
 
     def cancel(self, frame: Any) -> None:
         r"""Give up settings that run, as if `ask` had not given them.
@@ -320,7 +321,7 @@ class FrameExperiment:
                 table[f"{name}_noise{end}"] = noise[0, :, outcome].tolist()
         return self._pandas.DataFrame(table, index=frame.index)
 
-    def recommend(self) -> Any:
+    def recommend(self, among: Any = None) -> Any:
         r"""The setting to use, as if the experiment ended now, with an interval of its risk.
 
         One row; of several objectives a set of compromises, one per row. For an objective `y` the
@@ -329,17 +330,51 @@ class FrameExperiment:
         `z_feasible`, the probability that they hold. A strategy without a model returns none of
         them.
 
+        Args:
+            among: A DataFrame of settings, of which the one with the best expected risk of the
+                first objective is recommended; for a strategy that predicts its risk. Default: the
+                strategy's own rule.
+
         Raises:
             ValueError: If the initial design is not complete.
         """
         self._view()
+        if among is not None:
+            return self._best_of(among)
         X = self._single.recommend().reshape(-1, len(self._layout.parameters))
         X = X[~X.isnan().any(dim=-1)]
         try:
             risks = self._risks(X)
         except UnsupportedError:
             risks = {}
-        return self._frame(X).assign(**risks)
+        return self.named(X).assign(**risks)
+
+    def _best_of(self, among: Any) -> Any:
+        columns = self._layout.parameters
+        check_names(among, [each.name for each in columns], self._layout.names)
+        X = self._layout.points(among, columns)
+        known = X.isfinite().all(dim=-1)
+        if not known.any():
+            raise InputDataError("Expected a row with all settings. Got none.")
+        risks = self.strategy.method.predict_risk(self._view(), X[known].unsqueeze(0)).mean
+        best = X[known][int(risks[0, :, 0].argmax())].unsqueeze(0)
+        return self.named(best).assign(**self._risks(best))
+
+    def named(self, X: Tensor) -> Any:
+        r"""Points of the strategy as a DataFrame, in your names, units and labels.
+
+        Args:
+            X: `n x d`, or `n x d_x` without the contexts.
+
+        Returns:
+            A DataFrame; with the index of the listed settings if all are listed.
+        """
+        frame, domain = self._pandas.DataFrame(self._layout.values(X)), self._layout.domain
+        if domain is not None:
+            same = (X[:, : domain.shape[-1]].unsqueeze(-2) == domain).all(dim=-1)
+            if same.any(dim=-1).all():
+                frame.index = self._labels[same.to(torch.uint8).argmax(dim=-1).tolist()]
+        return frame
 
     def classify(self) -> Any:
         r"""Classify the listed settings as above or below the level.
@@ -356,7 +391,7 @@ class FrameExperiment:
         self._view()
         found, space = self._single.classify(), self.strategy.space
         box: Any = space.box if isinstance(space, EnvironmentSpace) else space
-        table, (name, *_) = self._frame(box.domain), self._layout.signs
+        table, (name, *_) = self.named(box.domain), self._layout.signs
         if self._labels is not None:
             table.index = self._labels  # also where two settings are equal
         several = found.high.dim() > 1
@@ -513,12 +548,3 @@ class FrameExperiment:
         lower, upper = ends if sign > 0 else reversed(ends)
         named = {middle: mean, f"{prefix}_lower": lower, f"{prefix}_upper": upper}
         return {f"{name}{end}": values.tolist() for end, values in named.items()}
-
-    def _frame(self, X: Tensor) -> Any:
-        r"""Points as a DataFrame, with the labels of the listed settings if all are listed."""
-        frame, domain = self._pandas.DataFrame(self._layout.values(X)), self._layout.domain
-        if domain is not None:
-            same = (X[:, : domain.shape[-1]].unsqueeze(-2) == domain).all(dim=-1)
-            if same.any(dim=-1).all():
-                frame.index = self._labels[same.to(torch.uint8).argmax(dim=-1).tolist()]
-        return frame

@@ -87,6 +87,11 @@ class FrameLayout:
             raise ValueError(
                 f"Expected each name once, and none that a prediction has. Got {twice[0]!r}."
             )
+        if logarithms := [each.name for each in self.contexts if each.is_log]:
+            raise ValueError(
+                "Expected (low, high) or labels for a context: note its logarithm instead. "
+                f"Got {logarithms[0]!r} by its logarithm."
+            )
         if unknown := [name for name in units if name not in names]:
             raise ValueError(f"Expected units of the columns {names}. Got {unknown[0]!r}.")
 
@@ -120,6 +125,13 @@ class FrameLayout:
                 f"of the list. Got `{self.limits[0]}`."
             )
         names, labelled = [each.name for each in self.parameters], self._categories
+        logarithms = {each.name for each in self.parameters if each.is_log}
+        for limit in self.limits:
+            if found := logarithms & set(limit.coefficients):
+                raise UnsupportedError(
+                    f"Expected limits on numbers that stand for themselves. Got {found.pop()!r} by "
+                    f"its logarithm in `{limit}`."
+                )
         return LimitedColumns(
             names,
             [each.lower for each in self.parameters],

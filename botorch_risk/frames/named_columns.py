@@ -18,7 +18,7 @@ _OFF_STEP = 1e-4
 
 @dataclass(frozen=True)
 class NamedColumn:
-    r"""A column of settings: numbers in a range, numbers on a step, or labels.
+    r"""A column of settings: numbers in a range, on a step or by their logarithm, or labels.
 
     Args:
         name: Its name.
@@ -27,6 +27,7 @@ class NamedColumn:
         step: The step from `lower` to `upper`; None if any number is allowed.
         labels: Labels instead of numbers, without an order.
         unit: The unit of the numbers, for messages.
+        is_log: Whether a strategy sees the decimal logarithm of the number.
     """
 
     name: str
@@ -35,14 +36,17 @@ class NamedColumn:
     step: float | None = None
     labels: tuple[str | bool, ...] = ()
     unit: str = ""
+    is_log: bool = False
 
     @classmethod
     def of(cls, name: str, values: Any, unit: str = "") -> NamedColumn:
-        r"""A column from a tuple `(low, high)` or `(low, high, step)`, or from a list of labels.
+        r"""A column from `(low, high)`, `(low, high, step)`, `(low, high, "log")`, or labels.
 
         A list of numbers is refused, as it could mean a range, steps or codes.
         """
         listed = list(values) if isinstance(values, list | tuple) else []
+        if isinstance(values, tuple) and listed[2:] == ["log"]:
+            return cls._of_logarithms(name, unit, *map(_number, listed[:2]))
         numbers = [_number(each) for each in listed]
         if isinstance(values, tuple) and len(listed) in (2, 3) and None not in numbers:
             return cls._of_numbers(name, unit, *numbers)  # type: ignore[arg-type]
@@ -50,10 +54,22 @@ class NamedColumn:
         is_labels &= not (isinstance(values, tuple) and any(map(_looks_like_a_number, values)))
         if not is_labels or len(listed) < 2 or len(set(listed)) < len(listed):
             raise ValueError(
-                f"Expected {name!r} to be a tuple (low, high) or (low, high, step), or a list of "
-                f"at least two different labels, which are strings. Got {values!r}."
+                f"Expected {name!r} to be a tuple (low, high), (low, high, step) or (low, high, "
+                "'log'), or a list of at least two different labels, which are strings. "
+                f"Got {values!r}."
             )
         return cls(name, 0.0, len(listed) - 1.0, labels=tuple(listed), unit=unit)
+
+    @classmethod
+    def _of_logarithms(
+        cls, name: str, unit: str, lower: float | None, upper: float | None
+    ) -> NamedColumn:
+        if lower is None or upper is None or not 0 < lower < upper:
+            raise ValueError(
+                f"Expected {name!r}, a number by its logarithm, to have 0 < low < high, finite. "
+                f"Got {(lower, upper, 'log')}."
+            )
+        return cls(name, lower, upper, unit=unit, is_log=True)
 
     @classmethod
     def _of_numbers(
@@ -88,6 +104,8 @@ class NamedColumn:
     @property
     def bounds(self) -> tuple[float, float]:
         r"""The smallest and the largest number that a strategy sees."""
+        if self.is_log:
+            return math.log10(self.lower), math.log10(self.upper)
         if self._stands_for_itself or self.step is None:
             return self.lower, self.upper
         return 0.0, float(round((self.upper - self.lower) / self.step))
@@ -103,6 +121,7 @@ class NamedColumn:
         if self.labels:
             return f"{self.name!r} to be one of {list(self.labels)}"
         steps = "" if self.step is None else f" in steps of {self.step:g}"
+        steps += " by its logarithm" * self.is_log
         unit = f" {self.unit}" if self.unit else ""
         return f"{self.name!r} from {self.lower:g} to {self.upper:g}{unit}{steps}"
 
@@ -115,8 +134,11 @@ class NamedColumn:
         if number is None:
             return None
         if self.step is None:
-            slack = _ROUNDING * (self.upper - self.lower)
-            return number if self.lower - slack <= number <= self.upper + slack else None
+            lower, upper = self.bounds
+            if self.is_log:
+                number = math.log10(number) if number > 0 else -math.inf
+            slack = _ROUNDING * (upper - lower)
+            return number if lower - slack <= number <= upper + slack else None
         steps = (number - self.lower) / self.step
         whole, last = round(steps), round((self.upper - self.lower) / self.step)
         if abs(steps - whole) > _OFF_STEP or not 0 <= whole <= last:
@@ -127,6 +149,8 @@ class NamedColumn:
         r"""The value encoded by a strategy's number."""
         if self.labels:
             return self.labels[round(code)]
+        if self.is_log:  # 0.001, not 10 ** -3.0000000000000004
+            return min(max(float(f"{10**code:.12g}"), self.lower), self.upper)
         if self.step is None:
             return code
         if self._stands_for_itself:

@@ -23,7 +23,7 @@ from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.mean_variance_samples import MeanVarianceSamples
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.papers.rahbo import MeanVarianceSearch, Weights
-from botorch_risk.recommend import Rule, recommend
+from botorch_risk.recommend import Rule
 from botorch_risk.repeats.knowledge_gradient import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View, rows_at
@@ -175,8 +175,8 @@ class WorthOfReadings:
 class AdaptiveRepeats(Method):
     r"""A method on a `MeanVarianceGP` that chooses how often to measure, too.
 
-    Readings of one decision are pooled over all rounds. It recommends the best measured decision by
-    the rule of `reporting`. A replicate whose budget is spent asks for NaN.
+    Readings of one decision are pooled over all rounds. It recommends a decision by the rule of
+    `reporting`. A replicate whose budget is spent asks for NaN.
 
     Args:
         rule: A rule that chooses a point and its number of readings.
@@ -239,11 +239,9 @@ class AdaptiveRepeats(Method):
         return self.reporting.learn(view)
 
     def recommend(self, view: View) -> Tensor:
-        r"""The best measured decision by the reporting rule."""
+        r"""The best decision by the reporting rule."""
         measured, _ = pooled(view)
-        bound = self.reporting.weights.lower(view.belief)
-        chosen = recommend(bound, view.space.unit(measured), self.reporting.rule)
-        return rows_at(measured, chosen.row)
+        return self.reporting.best_of(view, measured)
 
     def predict(self, view: View, X: Tensor) -> Prediction:
         r"""The prediction of the model; it ignores the numbers of readings in the rows."""

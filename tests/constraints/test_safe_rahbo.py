@@ -166,6 +166,11 @@ def test_whole_numbers_stay_whole() -> None:
         ({"epsilon": -1.0}, ValueError, "`epsilon`"),
         ({"num_candidates": 1}, ValueError, "`num_candidates`"),
         ({"refit_every": 2}, UnsupportedError, "`refit_every=1`"),
+        (
+            {"rule": "posterior_mean_everywhere"},
+            UnsupportedError,
+            "a reporting rule of evaluated points",
+        ),
         ({"num_repeats": 1}, ValueError, "`num_repeats` to be at least 2"),
     ],
 )

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 
 from botorch_risk.frames import FrameExperiment
 from botorch_risk.frames.named_columns import NamedColumn
-from botorch_risk.papers import Maximize, truvar
-from botorch_risk.strategies import Box
+from botorch_risk.papers import Maximize, rahbo, risk_kde, truvar
+from botorch_risk.risk import Expectation
+from botorch_risk.strategies import Box, LinearLimit
 from tests.strategies.bakery import TABLE, baker, twice
 
 
@@ -50,6 +51,47 @@ def test_labels_of_two_kinds_are_not_taken_for_each_other() -> None:
     switch, text = NamedColumn.of("x", [True, False]), NamedColumn.of("x", ["1", "0"])
     assert [switch.code(each) for each in (True, False, 1, 0.0, "True")] == [0, 1, None, None, None]
     assert [text.code(each) for each in (np.str_("0"), "0", 0, False)] == [1, 1, None, None]
+
+
+def test_a_number_by_its_logarithm() -> None:
+    column = NamedColumn.of("rate", (1e-5, 0.1, "log"))
+    assert column.bounds == pytest.approx((-5, -1))
+    assert [column.value(code) for code in (-5, -4, -3.0000000000000004, -1)] == [
+        1e-5,
+        1e-4,
+        1e-3,
+        0.1,
+    ]
+    assert [column.code(value) for value in (1e-3, 0.0, -1.0, 0.2, "1e-3")] == [
+        pytest.approx(-3),
+        *4 * [None],
+    ]
+    assert str(column) == "'rate' from 1e-05 to 0.1 by its logarithm"
+    values = [column.value(code) for code in np.linspace(-5, -1, 7)]
+    assert [column.value(column.code(value) or 0.0) for value in values] == values
+
+
+@pytest.mark.parametrize("values", [(0, 1, "log"), (2, 1, "log"), (1, "log"), (1, None, "log")])
+def test_a_logarithm_needs_positive_numbers(values: Any) -> None:
+    with pytest.raises(ValueError, match=r"0 < low < high|to be a tuple"):
+        NamedColumn.of("rate", values)
+
+
+def test_where_no_logarithm_can_be() -> None:
+    rate = {"rate": (1e-3, 1.0, "log")}
+    with pytest.raises(ValueError, match="'rate' by its logarithm"):
+        FrameExperiment(
+            {"x": (0, 1)}, {"y": "maximize"}, risk_kde, contexts=rate, risk_measure=Expectation()
+        )
+    with pytest.raises(UnsupportedError, match="'rate' by its logarithm"):
+        FrameExperiment(
+            rate,
+            {"y": "maximize"},
+            rahbo,
+            limits=[LinearLimit({"rate": 1.0}, "<=", 0.5)],
+            num_repeats=2,
+            risk_aversion=1.0,
+        )
 
 
 def test_steps_have_no_digits_of_rounding() -> None:

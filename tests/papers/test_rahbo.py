@@ -206,3 +206,23 @@ def test_a_batch_by_the_knowledge_gradient_is_four_experiments() -> None:
 def test_the_knowledge_gradient_learns_the_log_noise(options: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedError, match=r"with `variance_link='log'`\. Got known_n"):
         build(risk_averse_kg, **options)
+
+
+def test_any_point_may_be_recommended_by_the_posterior_mean() -> None:
+    unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    options = {"num_repeats": 3, "risk_aversion": 0.5, "num_initial": 8}
+    found = {}
+    for rule in ("posterior_mean", "posterior_mean_everywhere"):
+        strategy = rahbo(unit, [0, 1], rule=rule, **options)
+        X = strategy.ask()
+        noise = 0.05 * torch.tensor([-1.0, 0.0, 1.0], dtype=torch.double)
+        strategy.tell(X, -((X - 0.37) ** 2) + noise)
+        bound = strategy.method.weights.lower(strategy.belief)
+        point = strategy.recommend()
+        found[rule] = point, bound.mean(point.unsqueeze(-2)).squeeze(-1)
+    (tried, known), (anywhere, best) = found.values()
+    assert (best >= known).all()
+    assert (best > known).any()
+    assert ((anywhere - 0.37).abs() <= (tried - 0.37).abs() + 0.01).all()
+    grid = torch.linspace(0, 1, 1001, dtype=torch.double).reshape(1, -1, 1).expand(2, -1, 1)
+    assert (best >= bound.mean(grid).amax(dim=-1) - 1e-9).all()

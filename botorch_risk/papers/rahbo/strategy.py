@@ -74,7 +74,8 @@ class MeanVarianceSearch(Method):
 
     Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in
     the paper, or from all readings. Processes are fitted in closed form, all replicates at once. It
-    recommends the best evaluated point by a reporting rule, and records the lower bound of each
+    recommends the best evaluated point by a reporting rule, as in the paper, or the best of all
+    points by the posterior mean, and records the lower bound of each
     point under the model that chose it; the initial design uses the first model (Corollary 1.1
     needs some bound).
 
@@ -83,7 +84,8 @@ class MeanVarianceSearch(Method):
         acquisition: Maps the model, the round (from 1) and the weights to the acquisition function;
             RAHBO's if omitted.
         num_repeats: The number k of repeats at each point, at least 2 if the noise is learnt.
-        rule: The reporting rule of `recommend`.
+        rule: The reporting rule of `recommend`, or `"posterior_mean_everywhere"` for any point,
+            evaluated or not.
         refit_every: The number of rounds between fits of the hyperparameters; `None` keeps those of
             the initial design, as in the paper's experiments.
         variance_link: The scale of the noise process; see `MeanVarianceGP`.
@@ -114,7 +116,7 @@ class MeanVarianceSearch(Method):
     weights: Weights
     acquisition: MeanVarianceAcquisition = risk_averse
     num_repeats: int = 2
-    rule: Rule = "lower_confidence_bound"
+    rule: Literal[Rule, "posterior_mean_everywhere"] = "lower_confidence_bound"
     refit_every: int | None = 1
     variance_link: Literal["log", "identity"] = "log"
     noise_evidence: Literal["readings", "spread"] = "spread"
@@ -224,10 +226,23 @@ class MeanVarianceSearch(Method):
         }
 
     def recommend(self, view: View) -> Tensor:
-        recorded = view.recorded
-        bound = self.weights.lower(view.belief)
-        chosen = recommend(bound, view.space.unit(view.X), self.rule, recorded)
-        return rows_at(view.decisions, chosen.row)
+        return self.best_of(view, view.decisions, view.recorded)
+
+    def best_of(self, view: View, measured: Tensor, recorded: Tensor | None = None) -> Tensor:
+        r"""The best of measured decisions `R x n x d` by the reporting rule, or of all, `R x d`."""
+        bound, rule = self.weights.lower(view.belief), self.rule
+        if rule == "posterior_mean_everywhere":
+            objective = replace(self.weights, beta=0.0, noise_beta=None)
+            highest = view.space.maximize(
+                risk_averse(view.belief, view.round, objective),
+                view.history.streams("recommendation"),
+                1,
+                self.num_restarts,
+                self.raw_samples,
+            )
+            measured, rule = torch.cat([measured, highest], dim=-2), "posterior_mean"
+        chosen = recommend(bound, view.space.unit(measured), rule, recorded)
+        return rows_at(measured, chosen.row)
 
     def predict(self, view: View, X: Tensor) -> Prediction:
         r"""Predict by the processes of the mean and of the noise."""

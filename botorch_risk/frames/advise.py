@@ -1,0 +1,258 @@
+r"""What readings of any package say: the best setting, what to read next, what to trust."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from botorch_risk.diagnostics import LeaveOneOut, Verdict, leave_one_out, verdict
+from botorch_risk.environments import Environment
+from botorch_risk.frames.foreign_readings import foreign_readings
+from botorch_risk.frames.frame_experiment import FrameExperiment
+from botorch_risk.frames.frame_layout import Direction
+from botorch_risk.frames.named_columns import check_names
+from botorch_risk.papers import rahbo
+from botorch_risk.risk import Expectation
+from botorch_risk.risk.measure import RiskMeasure
+from botorch_risk.strategies.environment_risk import input_range
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.space import Box, unit_cube
+
+
+@dataclass(frozen=True)
+class Advice:
+    r"""What readings say about a decision, in their own names, units and signs.
+
+    A risk of an outcome `y` is `y_risk`, its expectation by samples of the hyperparameters, with
+    the ends `y_risk_lower` and `y_risk_upper` of a nominal 95 % interval.
+
+    Args:
+        anywhere: The best setting, tried or not, with its risk; one row of a DataFrame.
+        tried: The best of the settings that were tried, likewise.
+        luckiest: The row with the best reading, with the risk of its setting. Others recommend it.
+        next: The settings to read next, one per row.
+        verdict: Whether the model can be trusted, and why not.
+        experiment: The experiment, to go on with: `ask`, `tell`, `predict`, `recommend`.
+        outcome: The name of the outcome.
+    """
+
+    anywhere: Any
+    tried: Any
+    luckiest: Any
+    next: Any
+    verdict: Verdict
+    experiment: FrameExperiment
+    outcome: str
+
+    def __str__(self) -> str:
+        num_readings = int(self.experiment.data[self.outcome].notna().sum())
+        reading = self.luckiest[self.outcome].iloc[0]
+        parts = [
+            f"The best setting, tried or not: {self._said(self.anywhere)}",
+            f"The best one that was tried:    {self._said(self.tried)}",
+            f"The luckiest of {num_readings} readings, {reading:.4g}: {self._said(self.luckiest)}",
+            f"Read next:\n{self.next.to_string(index=False, float_format=_written)}",
+            textwrap.fill(f"The model: {self.verdict.kind}. {self.verdict.sentence}", 88),
+        ]
+        return "\n".join(parts)
+
+    def _said(self, row: Any) -> str:
+        r"""A setting, and the interval of its risk."""
+        (values,) = row.to_dict("records")
+        settings = [name for name in self.tried.columns if not name.startswith(self._risk)]
+        named = ", ".join(f"{name} {_written(values[name])}" for name in settings)
+        risk, lower, upper = (values[f"{self._risk}{end}"] for end in ("", "_lower", "_upper"))
+        return f"{named}\n  {self._risk} {risk:.4g}, {lower:.4g} to {upper:.4g}"
+
+    @property
+    def _risk(self) -> str:
+        return f"{self.outcome}_risk"
+
+
+def _written(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _strategy(
+    frame: Any,
+    settings: list[str],
+    conditions: Mapping[str, Any],
+    risk: RiskMeasure | float | None,
+    environment: Environment | None,
+    outcome: str,
+) -> dict[str, Any]:
+    r"""The strategy with the options that the readings and the risk call for."""
+    if not conditions:
+        if environment is not None:
+            raise ValueError("Expected `conditions` with an `environment`. Got none.")
+        if isinstance(risk, RiskMeasure):
+            raise ValueError(
+                "Expected `conditions` for a measure of their risk: columns that were measured and "
+                f"cannot be set. Without them `risk` is the weight of the variance. Got {risk}."
+            )
+        counts = frame.dropna().groupby(settings)[outcome].size()
+        return {
+            "strategy": rahbo,
+            "risk_aversion": 0.0 if risk is None else risk,
+            "num_repeats": max(2, round(counts.median())) if len(counts) else 2,
+            "rule": "posterior_mean_everywhere",
+        }
+    measure = Expectation() if risk is None else risk
+    if not isinstance(measure, RiskMeasure):
+        raise ValueError(
+            "Expected a measure of the risk over the conditions, such as "
+            f"`ConditionalValueAtRisk(0.1)`. Got {risk!r}."
+        )
+    known = {} if environment is None else {"environment": environment}
+    by_expectation = environment is not None and not measure.is_a_program
+    rule = "expected_risk" if by_expectation else "posterior_mean"
+    return {
+        "strategy": risk_search,
+        "risk_measure": measure,
+        "reporting": f"{rule}_everywhere",
+        **known,
+    }
+
+
+def _luckiest(experiment: FrameExperiment, outcome: str, direction: str | None) -> Any:
+    r"""The row with the best reading, with the risk of its setting."""
+    data = experiment.data.dropna()
+    best = data[outcome].idxmin() if direction == "minimize" else data[outcome].idxmax()
+    row = data.loc[[best]]
+    settings = [each for each in experiment.running.columns if each in row.columns]
+    risks = experiment.recommend(among=row[settings])
+    new = [name for name in risks.columns if name not in row.columns]
+    return row.assign(**{name: risks[name].to_numpy() for name in new})
+
+
+def _check(experiment: FrameExperiment) -> LeaveOneOut:
+    r"""The rows, each without the others, and the box.
+
+    A box with labels or limits is not checked: points between labels, and beyond limits, are no
+    settings.
+    """
+    belief, space = experiment.strategy.belief, experiment.strategy.space
+    if isinstance(space, EnvironmentSpace):
+        box: Any = space.box
+        model, bounds = belief.model, input_range(space)
+        is_numbers = not space.categories_of_w
+    else:
+        box = space
+        model, bounds = belief, unit_cube(space.bounds)
+        is_numbers = True
+    if not (is_numbers and isinstance(box, Box) and not box.categories and box.limits is None):
+        return leave_one_out(model)
+    found = leave_one_out(model, bounds)
+    if found.box is None:
+        return found
+    point = found.box.least_sure.reshape(1, -1)
+    point = point if isinstance(space, EnvironmentSpace) else box.from_unit(point)
+    in_units = torch.tensor(experiment.named(point).to_numpy(dtype=float))
+    return replace(found, box=replace(found.box, least_sure=in_units))
+
+
+def advise(
+    readings: Any,
+    *,
+    settings: Any = None,
+    outcomes: Mapping[str, Direction] | None = None,
+    conditions: Mapping[str, Any] | None = None,
+    risk: RiskMeasure | float | None = None,
+    environment: Environment | None = None,
+    batch_size: int = 1,
+    seed: int = 0,
+    **options: Any,
+) -> Advice:
+    r"""Advise on readings of any package: the best setting by its risk, not the luckiest reading.
+
+    It is `FrameExperiment.tell(...).recommend()` with a front. Without conditions the model is that
+    of `rahbo`, which learns noise that differs from setting to setting, from repeats if there are
+    any; `risk` is the weight of its variance. With conditions it is that of `risk_search`, and
+    `risk` is a measure over their distribution, which is learnt from the readings unless
+    `environment` has it. No `risk` is the expectation in both.
+
+    Args:
+        readings: One of
+
+            - a DataFrame, one reading per row;
+            - a study of Optuna. Choices are labels, as text unless they are booleans; conditions
+              are user attributes of the trials; failed and pruned trials are failed evaluations;
+            - an experiment or a `Client` of Ax, with conditions as tracking metrics. An outcome
+              with a count, as by `botorch_risk.ax.readings`, counts as so many readings, any that
+              have its mean and standard error;
+            - tensors `(X, Y)` as BoTorch has them: X is `n x d`, conditions last, and Y is `n`,
+              `n x 1`, or `n x k` with repeats, of an outcome `y` that is maximised.
+        settings: The settings by name, as in `FrameExperiment`; bounds `2 x d_x` for tensors.
+            Default: what the study or the experiment knows.
+        outcomes: The outcome with its direction. Default likewise; only a DataFrame needs it.
+        conditions: What was measured with the outcome but cannot be set, by name: `(low, high)`, or
+            labels.
+        risk: With conditions, a measure such as `ConditionalValueAtRisk(0.1)`; without, the weight
+            of the variance, >= 0, in units of one over the outcome.
+        environment: The distribution of the conditions, if it is known.
+        batch_size: The number of settings to read next.
+        seed: Seed of every random draw.
+        options: Further arguments of `rahbo` or of `risk_search`.
+
+    Returns:
+        The advice. Print it.
+
+    Raises:
+        InputDataError: If a trial lacks a condition, or `FrameExperiment.tell` refuses a row.
+        TypeError: If the readings are of none of these kinds.
+        UnsupportedError: If the study or the experiment has several objectives.
+        ValueError: If settings or outcomes are missing, the risk does not fit the conditions, or
+            the readings are too few for a model.
+
+    Example:
+        >>> import torch
+        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
+        >>> Y = -((X - 0.4) ** 2) + 0.02 * torch.sin(50 * X)
+        >>> advice = advise((X, Y), settings=torch.tensor([[0.0], [1.0]]))
+        >>> advice.anywhere.columns.tolist()
+        ['x0', 'y_risk', 'y_risk_lower', 'y_risk_upper']
+        >>> bool(abs(advice.anywhere["x0"].iloc[0] - 0.4) < 0.1)
+        True
+    """
+    conditions = dict(conditions or {})
+    found = foreign_readings(readings, list(conditions), settings)
+    settings = found.settings if settings is None or isinstance(readings, tuple) else settings
+    outcomes = outcomes or found.outcomes
+    if settings is None or not outcomes or len(outcomes) != 1:
+        raise ValueError(
+            "Expected `settings` by name, and one outcome with its direction, such as "
+            f"{{'yield': 'maximize'}}, for a table. Got {settings=}, {outcomes=}."
+        )
+    (outcome,) = outcomes
+    columns = [*settings, *conditions, outcome]
+    check_names(found.frame, columns, list(found.frame.columns))
+    frame = found.frame[columns]
+    experiment = FrameExperiment(
+        settings,
+        outcomes,
+        contexts=conditions,
+        seed=seed,
+        **_strategy(frame, [*settings], conditions, risk, environment, outcome),
+        **options,
+    )
+    experiment.tell(frame)
+    num_tried = len(frame.dropna().drop_duplicates([*settings, *conditions]))
+    if num_tried < len(columns):
+        raise ValueError(
+            f"Expected readings of at least {len(columns)} settings for a model of "
+            f"{len(columns) - 1} columns. Got {num_tried}."
+        )
+    return Advice(
+        outcome=outcome,
+        anywhere=experiment.recommend(),
+        tried=experiment.recommend(among=frame[[*settings]].drop_duplicates()),
+        luckiest=_luckiest(experiment, outcome, outcomes[outcome]),
+        next=experiment.ask(batch_size, pending=found.running),
+        verdict=verdict(_check(experiment)),
+        experiment=experiment,
+    )
