@@ -126,11 +126,12 @@ class History:
         r"""Points and outcomes that a user tells, as `R x q x d` and `R x q x k x m`."""
         num_replicates, m = len(self.seeds), self.num_outcomes
         X, Y = as_data(X, "X").to(self.X), as_data(Y, "Y").to(self.X)
-        repeats = Y.unsqueeze(-1) if m == 1 and Y.ndim == 3 else Y
+        # One reading of each outcome needs no dimension of repeats.
+        repeats = Y if Y.ndim != 3 else Y.unsqueeze(-1 if m == 1 else -2)
         fits = X.ndim == 3 and repeats.ndim == 4 and len(X) == num_replicates and X.shape[1] > 0
         fits = fits and repeats.shape[:2] == X.shape[:2] and repeats.numel() > 0
         if not fits or repeats.shape[3] != m:
-            columns = "k" if m == 1 else f"k x {m}"
+            columns = "k" if m == 1 else f"{m}` or `{num_replicates} x q x k x {m}"
             raise BotorchTensorDimensionError(
                 f"Expected `X` to have shape `{num_replicates} x q x d` and `Y` "
                 f"`{num_replicates} x q x {columns}`, q >= 1. Got {X.shape=}, {Y.shape=}."

@@ -143,7 +143,8 @@ def risk_search(
     If w is chosen, the shares of the values of W in the initial design follow their importance for
     the risk (`RiskMeasure.importance`).
 
-    Outcomes beyond the first belong to constraints; then `tell` takes `R x q x k x m`.
+    Outcomes beyond the first belong to constraints; then `tell` takes `R x q x m`, or `R x q x k x
+    m` with repeats.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.

@@ -198,8 +198,9 @@ class Strategy:
 
         Args:
             X: The evaluated points, `R x q x d`; NaN in a replicate that took no part.
-            Y: Their repeats, `R x q x k`, or `R x q x k x m` if the method takes m > 1 outcomes.
-                NaN marks missing outcomes. The number of repeats may change.
+            Y: Their repeats, `R x q x k`. If the method takes m > 1 outcomes, `R x q x m`, or
+                `R x q x k x m` with repeats. NaN marks missing outcomes. The number of repeats may
+                change.
 
         Raises:
             InputDataError: If a value is infinite, a point is outside the space, or an outcome
@@ -227,8 +228,7 @@ class Strategy:
 
         Args:
             rows: Rows of the history, each once.
-            Y: All their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where
-                missing.
+            Y: All their readings, shaped as for `tell`; NaN where missing.
         """
         index = self._history.index(rows)
         _, repeats = self._history.checked(self._history.X[:, index], Y)
@@ -290,7 +290,7 @@ class Strategy:
 
         Args:
             rows: Rows of the history, each once.
-            Y: Their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where missing.
+            Y: Their readings, shaped as for `tell`; NaN where missing.
         """
         index = self._history.index(rows)
         _, repeats = self._history.checked(self._history.X[:, index], Y)

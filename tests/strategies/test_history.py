@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.seeding import streams
@@ -64,6 +65,15 @@ def test_two_outcomes_have_a_place() -> None:
     history = replace(history, Y=Y.new_empty(2, 0, 0, 2)).append(rows(0.5), Y)
     assert history.Y.shape == (2, 1, 1, 2)
     assert history.has_outcome.tolist() == [[True], [True]]
+
+
+def test_one_reading_of_each_outcome_needs_no_repeats() -> None:
+    Y = torch.arange(8, dtype=torch.double).reshape(2, 2, 2)  # R x q x m
+    history = History.empty([0, 1], 1, 1, Y, num_outcomes=2)
+    _, told = history.checked(rows(0.1, 0.2), Y)
+    assert torch.equal(told, Y.unsqueeze(-2))
+    with pytest.raises(BotorchTensorDimensionError, match="`2 x q x 2` or `2 x q x k x 2`"):
+        history.checked(rows(0.1, 0.2), Y[..., :1])
 
 
 def test_further_readings_join_those_of_their_row() -> None:
