@@ -22,6 +22,7 @@ from bench.reproduction.pages import write_sections
 from bench.reproduction.results import writing_parser
 from bench.reproduction.stored_curves import read_curves
 from bench.reproduction.tables import Comparison, table, with_half_width
+from bench.reproduction.vucb.budgets import LARGER
 
 HOME = Path(__file__).parent
 SMALLEST = 1e-6  # of a regret, for its logarithm
@@ -56,6 +57,7 @@ class Claim(NamedTuple):
 
 
 PROB, UNIF, RHO = "V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx"
+BUDGETS = [f"{name}-budget" for name in FINITE[:2]]
 CLAIMS = [
     Claim("vucb", "finite W", PROB, UNIF, FINITE),
     Claim(
@@ -66,6 +68,10 @@ CLAIMS = [
         FINITE,
     ),
     Claim("vucb", "finite W, Branin-Hoo, Goldstein-Price", UNIF, RHO, FINITE[:2], True),
+    *(
+        Claim("vucb", "the same two, its authors' budget", ours, LARGER, BUDGETS, little)
+        for ours, little in ((UNIF, True), (PROB, False), (RHO, False))
+    ),
     Claim("vucb", "finite W, both Hartmanns", UNIF, RHO, FINITE[2:]),
     Claim("vucb", "finite W", PROB, RHO, FINITE),
     Claim("vucb", "continuous W", PROB, RHO, CONTINUOUS),

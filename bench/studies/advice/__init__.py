@@ -1,0 +1,1 @@
+r"""What advice on the trials of other packages is worth."""
