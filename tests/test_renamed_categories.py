@@ -220,6 +220,7 @@ VALUES: dict[str, Values] = {
 WITHOUT = {
     "constraints.safe_candidate",
     "engine.optimize_acqf_replicates",
+    "frames.advise",
     "models.Reduction",
     "strategies.EnvironmentSpace",
     "strategies.LinearLimit",

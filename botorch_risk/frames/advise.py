@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from botorch_risk.arguments import check_arguments, check_nonnegative
 from botorch_risk.diagnostics import LeaveOneOut, Verdict, leave_one_out, verdict
 from botorch_risk.environments import Environment
 from botorch_risk.frames.foreign_readings import foreign_readings
@@ -219,6 +220,9 @@ def advise(
         >>> bool(abs(advice.anywhere["x0"].iloc[0] - 0.4) < 0.1)
         True
     """
+    check_arguments(advise, locals())
+    if not (risk is None or isinstance(risk, RiskMeasure)):
+        check_nonnegative(risk=risk)
     conditions = dict(conditions or {})
     found = foreign_readings(readings, list(conditions), settings)
     settings = found.settings if settings is None or isinstance(readings, tuple) else settings
