@@ -1,5 +1,6 @@
 r"""The rows that a study has stored next to its page."""
 
+import argparse
 import gzip
 import json
 from pathlib import Path
@@ -12,6 +13,16 @@ def read(path: Path) -> list[dict[str, Any]]:
     r"""The rows of compressed JSON lines."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def rows_of_arguments(description: str | None, path: Path) -> list[dict[str, Any]]:
+    r"""The stored rows of a report, after `--pack FOLDER` has collected them if it was given."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--pack", type=Path)
+    folder = parser.parse_args().pack
+    if folder:
+        pack(folder, path)
+    return read(path)
 
 
 def pack(folder: Path, path: Path, digits: int = 5) -> None:

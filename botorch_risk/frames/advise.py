@@ -35,7 +35,8 @@ class Advice:
     Args:
         anywhere: The best setting, tried or not, with its risk; one row of a DataFrame.
         tried: The best of the settings that were tried, likewise.
-        luckiest: The row with the best reading, with the risk of its setting. Others recommend it.
+        luckiest: The row with the best reading, which is often a lucky one, with the risk of its
+            setting.
         next: The settings to read next, one per row.
         verdict: Whether the model can be trusted, and why not.
         experiment: The experiment, to go on with: `ask`, `tell`, `predict`, `recommend`.
@@ -65,14 +66,11 @@ class Advice:
     def _said(self, row: Any) -> str:
         r"""A setting, and the interval of its risk."""
         (values,) = row.to_dict("records")
-        settings = [name for name in self.tried.columns if not name.startswith(self._risk)]
+        settings = [name for name in self.tried if name in self.experiment.data]
         named = ", ".join(f"{name} {_written(values[name])}" for name in settings)
-        risk, lower, upper = (values[f"{self._risk}{end}"] for end in ("", "_lower", "_upper"))
-        return f"{named}\n  {self._risk} {risk:.4g}, {lower:.4g} to {upper:.4g}"
-
-    @property
-    def _risk(self) -> str:
-        return f"{self.outcome}_risk"
+        name = f"{self.outcome}_risk"
+        risk, lower, upper = (values[f"{name}{end}"] for end in ("", "_lower", "_upper"))
+        return f"{named}\n  {name} {risk:.4g}, {lower:.4g} to {upper:.4g}"
 
 
 def _written(value: Any) -> str:
@@ -120,12 +118,13 @@ def _strategy(
     }
 
 
-def _luckiest(experiment: FrameExperiment, outcome: str, direction: str | None) -> Any:
+def _luckiest(
+    experiment: FrameExperiment, settings: list[str], outcome: str, direction: str | None
+) -> Any:
     r"""The row with the best reading, with the risk of its setting."""
     data = experiment.data.dropna()
     best = data[outcome].idxmin() if direction == "minimize" else data[outcome].idxmax()
     row = data.loc[[best]]
-    settings = [each for each in experiment.running.columns if each in row.columns]
     risks = experiment.recommend(among=row[settings])
     new = [name for name in risks.columns if name not in row.columns]
     return row.assign(**{name: risks[name].to_numpy() for name in new})
@@ -171,21 +170,22 @@ def advise(
 ) -> Advice:
     r"""Advise on readings of any package: the best setting by its risk, not the luckiest reading.
 
-    It is `FrameExperiment.tell(...).recommend()` with a front. Without conditions the model is that
-    of `rahbo`, which learns noise that differs from setting to setting, from repeats if there are
-    any; `risk` is the weight of its variance. With conditions it is that of `risk_search`, and
-    `risk` is a measure over their distribution, which is learnt from the readings unless
-    `environment` has it. No `risk` is the expectation in both.
+    A `FrameExperiment` is told the readings and asked for a recommendation. Without conditions it
+    uses `rahbo`: the noise may differ between settings, and is learnt from repeats or, without
+    repeats, from the scatter of all readings. With conditions it uses `risk_search`, and learns
+    the distribution of the conditions unless `environment` states it. Without `risk` both maximise
+    the expectation.
 
     Args:
         readings: One of
 
             - a DataFrame, one reading per row;
-            - a study of Optuna. Choices are labels, as text unless they are booleans; conditions
-              are user attributes of the trials; failed and pruned trials are failed evaluations;
-            - an experiment or a `Client` of Ax, with conditions as tracking metrics. An outcome
-              with a count, as by `botorch_risk.ax.readings`, counts as so many readings, any that
-              have its mean and standard error;
+            - a study of Optuna. Choices are labels, as text unless they are booleans; integers are
+              in steps, on a logarithmic scale too; conditions are user attributes of the trials;
+              failed and pruned trials are failed evaluations;
+            - an experiment or a `Client` of Ax, with conditions as tracking metrics. A mean with a
+              count, as from `botorch_risk.ax.readings`, is replaced by as many readings with the
+              same mean and standard error;
             - tensors `(X, Y)` as BoTorch has them: X is `n x d`, conditions last, and Y is `n`,
               `n x 1`, or `n x k` with repeats, of an outcome `y` that is maximised.
         settings: The settings by name, as in `FrameExperiment`; bounds `2 x d_x` for tensors.
@@ -198,14 +198,15 @@ def advise(
         environment: The distribution of the conditions, if it is known.
         batch_size: The number of settings to read next.
         seed: Seed of every random draw.
-        options: Further arguments of `rahbo` or of `risk_search`.
+        options: Further arguments of `rahbo` or of `risk_search`, or another `strategy` with its
+            own.
 
     Returns:
         The advice. Print it.
 
     Raises:
         InputDataError: If a trial lacks a condition, or `FrameExperiment.tell` refuses a row.
-        TypeError: If the readings are of none of these kinds.
+        TypeError: If the readings have another type.
         UnsupportedError: If the study or the experiment has several objectives.
         ValueError: If settings or outcomes are missing, the risk does not fit the conditions, or
             the readings are too few for a model.
@@ -236,13 +237,9 @@ def advise(
     columns = [*settings, *conditions, outcome]
     check_names(found.frame, columns, list(found.frame.columns))
     frame = found.frame[columns]
+    strategy = _strategy(frame, [*settings], conditions, risk, environment, outcome)
     experiment = FrameExperiment(
-        settings,
-        outcomes,
-        contexts=conditions,
-        seed=seed,
-        **_strategy(frame, [*settings], conditions, risk, environment, outcome),
-        **options,
+        settings, outcomes, contexts=conditions, seed=seed, **{**strategy, **options}
     )
     experiment.tell(frame)
     num_tried = len(frame.dropna().drop_duplicates([*settings, *conditions]))
@@ -255,7 +252,7 @@ def advise(
         outcome=outcome,
         anywhere=experiment.recommend(),
         tried=experiment.recommend(among=frame[[*settings]].drop_duplicates()),
-        luckiest=_luckiest(experiment, outcome, outcomes[outcome]),
+        luckiest=_luckiest(experiment, [*settings], outcome, outcomes[outcome]),
         next=experiment.ask(batch_size, pending=found.running),
         verdict=verdict(_check(experiment)),
         experiment=experiment,

@@ -13,6 +13,7 @@ from botorch_risk.arguments import as_data
 from botorch_risk.extras import require_extra
 
 _COUNT = "_count"  # of the tracking metric with the number of readings, as in `botorch_risk.ax`
+_ARM, _READ = ["trial_index", "arm_name"], ["mean", "sem"]  # columns of Ax's data
 
 
 class ForeignReadings(NamedTuple):
@@ -35,7 +36,7 @@ def foreign_readings(readings: Any, conditions: Sequence[str], settings: Any) ->
     r"""The readings of a DataFrame, an Optuna study, an Ax experiment or tensors.
 
     Raises:
-        TypeError: If they are none of these.
+        TypeError: If the readings have another type.
     """
     if hasattr(readings, "columns") and hasattr(readings, "index"):
         return ForeignReadings(readings, settings, None)
@@ -77,17 +78,33 @@ def _of_optuna(study: Any, conditions: Sequence[str]) -> ForeignReadings:
                 f"none in trial {trial.number}."
             )
         rows.append({**row, **{each: trial.user_attrs.get(each) for each in conditions}})
+    outcome = {name: "minimize" if direction.name == "MINIMIZE" else "maximize"}
+    return _tabled(rows, running, settings, conditions, outcome)
+
+
+def _tabled(
+    rows: Sequence[Mapping[str, Any]],
+    running: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    conditions: Sequence[str],
+    outcome: Mapping[str, Any],
+) -> ForeignReadings:
+    r"""Rows as tables; without the settings that have one value, and with choices as labels."""
     pandas = require_extra("pandas", "botorch_risk[frames]")
-    columns = [*settings, *conditions, name]
+    settings = {name: values for name, values in settings.items() if not _is_fixed(values)}
+    columns = [*settings, *conditions, *outcome]
     frame = pandas.DataFrame([_labels(row, settings) for row in rows], columns=columns)
-    labelled = [_labels(row, settings) for row in running]
-    asked = pandas.DataFrame(labelled, columns=[*settings]).dropna()
-    outcomes = {name: "minimize" if direction.name == "MINIMIZE" else "maximize"}
-    return ForeignReadings(frame, settings, outcomes, asked)
+    asked = pandas.DataFrame([_labels(row, settings) for row in running], columns=[*settings])
+    return ForeignReadings(frame, settings, outcome, asked.dropna())
+
+
+def _is_fixed(values: Any) -> bool:
+    r"""Whether a column has a single value, which is no setting."""
+    return len(values) == 1 if isinstance(values, list) else values[0] == values[1]
 
 
 def _described(name: str, distribution: Any) -> Any:
-    r"""A distribution of Optuna as a column."""
+    r"""A distribution of Optuna as a column; integers are in steps, whatever their scale."""
     if hasattr(distribution, "choices"):
         return [_label(choice) for choice in distribution.choices]
     low, high = distribution.low, distribution.high
@@ -126,7 +143,7 @@ def _labels(row: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, An
 
 
 def _of_ax(experiment: Any, conditions: Sequence[str]) -> ForeignReadings:
-    r"""Arms of completed trials are readings; a mean of several counts as that many."""
+    r"""Arms of completed trials are readings, a mean of several as many; abandoned ones are not."""
     config = experiment.optimization_config
     names = [] if config is None else list(config.objective.metric_names)
     if len(names) != 1:
@@ -137,15 +154,18 @@ def _of_ax(experiment: Any, conditions: Sequence[str]) -> ForeignReadings:
         for each in experiment.search_space.parameters.values()
         if not hasattr(each, "value")  # fixed
     }
-    table, rows, running = experiment.lookup_data().df, [], []
+    table = experiment.lookup_data().df.set_index("metric_name")
+    measured = {key: own[_READ].to_dict("index") for key, own in table.groupby(_ARM)}
+    rows, running = [], []
     for index, trial in experiment.trials.items():
         for arm in trial.arms:
             setting = {each: arm.parameters.get(each) for each in settings}
+            if arm.name in {each.name for each in trial.abandoned_arms}:
+                continue
             if not trial.status.is_terminal:
                 running += [setting] if trial.status.is_running else []
                 continue
-            own = table[(table["trial_index"] == index) & (table["arm_name"] == arm.name)]
-            found = own.set_index("metric_name")[["mean", "sem"]].to_dict("index")
+            found = measured.get((index, arm.name), {})
             done = trial.status.is_completed or trial.status.is_early_stopped
             values = _readings_of(name, found) if done else [None]
             noted = {each: found.get(each, {}).get("mean") for each in conditions}
@@ -156,11 +176,8 @@ def _of_ax(experiment: Any, conditions: Sequence[str]) -> ForeignReadings:
                     f"none in trial {index}."
                 )
             rows += [{**setting, **noted, name: value} for value in values]
-    pandas = require_extra("pandas", "botorch_risk[frames]")
-    frame = pandas.DataFrame(rows, columns=[*settings, *conditions, name])
-    outcomes = {name: "minimize" if config.objective.minimize else "maximize"}
-    asked = pandas.DataFrame(running, columns=list(settings)).dropna()
-    return ForeignReadings(frame, settings, outcomes, asked)
+    outcome = {name: "minimize" if config.objective.minimize else "maximize"}
+    return _tabled(rows, running, settings, conditions, outcome)
 
 
 def _parameter(parameter: Any) -> Any:

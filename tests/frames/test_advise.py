@@ -11,6 +11,7 @@ from pandas.testing import assert_frame_equal
 from botorch_risk.frames import Advice, FrameExperiment, advise
 from botorch_risk.frames.foreign_readings import foreign_readings
 from botorch_risk.papers import rahbo
+from botorch_risk.repeats import risk_averse_kg
 from botorch_risk.risk import ConditionalValueAtRisk
 
 BOUNDS = torch.tensor([[0.0, -1.0], [2.0, 1.0]], dtype=torch.double)
@@ -162,6 +163,48 @@ def test_a_study_of_optuna_says_the_same(advice: Advice) -> None:
     assert found.running.to_dict("records") == [{"x0": 1.0, "x1": 0.0}]
 
 
+def test_numbers_among_the_choices_of_ax_are_text_and_fixed_ones_are_left_out() -> None:
+    client_of = pytest.importorskip("ax.api.client").Client
+    configs = pytest.importorskip("ax.api.configs")
+    client = client_of()
+    choices = {"size": [16, 32, 64], "kind": ["a", "b"]}
+    kinds = {"size": "int", "kind": "str"}
+    client.configure_experiment(
+        name="choices",
+        parameters=[
+            configs.RangeParameterConfig(
+                name="rate", bounds=(1e-4, 1e-1), parameter_type="float", scaling="log"
+            ),
+            *(
+                configs.ChoiceParameterConfig(
+                    name=name, values=values, parameter_type=kinds[name], is_ordered=False
+                )
+                for name, values in choices.items()
+            ),
+        ],
+    )
+    client.configure_optimization(objective="-cost")
+    index = client.attach_trial({"rate": 1e-3, "size": 32, "kind": "b"})
+    client.complete_trial(index, {"cost": 1.0})
+    found = foreign_readings(client, [], None)
+    assert found.settings == {
+        "rate": (1e-4, 1e-1, "log"),
+        "size": ["16", "32", "64"],
+        "kind": ["a", "b"],
+    }
+    assert found.outcomes == {"cost": "minimize"}
+    assert found.frame.to_dict("records") == [
+        {"rate": 1e-3, "size": "32", "kind": "b", "cost": 1.0}
+    ]
+
+
+def test_an_abandoned_trial_of_ax_is_left_out() -> None:
+    _, y = readings()
+    client = ax_client(y.tolist())
+    client.mark_trial_abandoned(client.attach_trial({"x0": 1.0, "x1": 0.0}))
+    assert foreign_readings(client, [], None).frame["y"].tolist() == y.tolist()
+
+
 def test_the_columns_of_a_study_of_optuna() -> None:
     optuna = pytest.importorskip("optuna")
     of = optuna.distributions
@@ -171,8 +214,9 @@ def test_the_columns_of_a_study_of_optuna() -> None:
         "depth": of.IntDistribution(1, 9, step=2),
         "size": of.CategoricalDistribution([16, 32]),
         "drop": of.CategoricalDistribution([True, False]),
+        "fixed": of.FloatDistribution(2.0, 2.0),
     }
-    params = {"rate": 1e-3, "depth": 3, "size": 32, "drop": True}
+    params = {"rate": 1e-3, "depth": 3, "size": 32, "drop": True, "fixed": 2.0}
     for state, noted in ((optuna.trial.TrialState.COMPLETE, {"load": 0.5}), (None, {})):
         value = {"value": 1.0, "state": state} if state else {"state": optuna.trial.TrialState.FAIL}
         study.add_trial(
@@ -205,6 +249,8 @@ def test_repeats_of_tensors_are_readings_of_one_setting() -> None:
     assert len(found.experiment.data) == 3 * len(X)
     assert found.experiment.strategy.history.Y.isfinite().sum() == 2 * len(X)
     assert found.experiment.strategy.method.num_repeats == 2
+    other = advise((X, repeated), settings=SETTINGS, num_repeats=5, strategy=risk_averse_kg, **FAST)
+    assert other.experiment.strategy.method.num_repeats == 5
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@ r"""Ask `advise` what the trials of a campaign say, a file for each run; it resu
 
 python -m bench.studies.advice.advised results/advice.sqlite results/advised
 
-Each run's decisions, its drawn w and its readings are tensors `(X, Y)`. The distribution of w is
-learnt from those that were drawn, since users of these packages state none. Regrets are of the true
-risk.
+The decisions, the drawn w and the readings of each run are tensors `(X, Y)`. `advise` learns the
+distribution of w, as users of these packages do not state it. Regrets are of the true risk.
 """
 
 import argparse

@@ -5,7 +5,6 @@ r"""Print the tables of this folder's README from the rows that are stored next 
 `--pack` first collects the files of `loops` into `rows.jsonl.gz`.
 """
 
-import argparse
 import inspect
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch import Tensor
 from bench.reproduction.tables import table
 from bench.studies.biased_lengthscales.loops import TRUTHS
 from bench.studies.coverage.report import mean_and_half_widths
-from bench.studies.stored_rows import pack, read
+from bench.studies.stored_rows import rows_of_arguments
 
 STORED = Path(__file__).with_name("rows.jsonl.gz")
 ESTIMATES = {
@@ -122,12 +121,7 @@ def share(number: int, of_all: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pack", type=Path)
-    arguments = parser.parse_args()
-    if arguments.pack:
-        pack(arguments.pack, STORED)
-    rows = read(STORED)
+    rows = rows_of_arguments(__doc__, STORED)
     for part in (of_estimates, of_functions, of_verdicts, of_factors):
         print(f"{inspect.getdoc(part)}\n\n{part(rows)}")
 

@@ -5,7 +5,6 @@ r"""Print the tables of this folder's README from the looks that are stored next
 `--pack` first collects the files of `looks` into `looks.jsonl.gz`.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -19,7 +18,7 @@ from torch.quasirandom import SobolEngine
 
 from bench.reproduction.tables import table
 from bench.studies.coverage.looks import DEVELOPMENT, LEVELS, LOOKS, MODES
-from bench.studies.stored_rows import pack, read
+from bench.studies.stored_rows import rows_of_arguments
 from botorch_risk.test_functions import CertifiedProblem
 
 STORED = Path(__file__).with_name("looks.jsonl.gz")
@@ -165,12 +164,7 @@ def without_needles(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pack", type=Path)
-    arguments = parser.parse_args()
-    if arguments.pack:
-        pack(arguments.pack, STORED)
-    every = read(STORED)
+    every = rows_of_arguments(__doc__, STORED)
     for title, is_development in (("Judged", False), ("Development", True)):
         rows = [row for row in every if (row["form"] in DEVELOPMENT) == is_development]
         if not rows:

@@ -75,9 +75,8 @@ class MeanVarianceSearch(Method):
     Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in
     the paper, or from all readings. Processes are fitted in closed form, all replicates at once. It
     recommends the best evaluated point by a reporting rule, as in the paper, or the best of all
-    points by the posterior mean, and records the lower bound of each
-    point under the model that chose it; the initial design uses the first model (Corollary 1.1
-    needs some bound).
+    points by the posterior mean. It records the lower bound of each point under the model that
+    chose it; the initial design uses the first model (Corollary 1.1 needs some bound).
 
     Args:
         weights: The weights for choosing and reporting points.
