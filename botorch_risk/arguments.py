@@ -29,6 +29,17 @@ def _number(name: str, number: Any) -> float:
     return float(number)
 
 
+def first_wrong(values: Tensor, fits: Tensor) -> str:
+    r"""The first entry that does not fit and its place, for an error: never a whole tensor."""
+    index = tuple((~fits).nonzero()[0].tolist())
+    return f"{values[index].item()}{f' at {index}' if index else ''}"
+
+
+def in_short(numbers: Tensor | np.ndarray) -> str:
+    r"""The first few entries, for an error."""
+    return reprlib.repr(numbers.tolist())
+
+
 def check_flags(**flags: bool) -> None:
     r"""Raise TypeError unless each is True or False: any text would count as true."""
     for name, flag in flags.items():
@@ -53,10 +64,11 @@ def check_nonnegative(**numbers: float | Tensor) -> None:
     r"""Raise ValueError unless every number, or entry of a tensor, is finite and >= 0."""
     for name, number in numbers.items():
         if isinstance(number, Tensor):
-            fits = bool((number.isfinite() & (number >= 0)).all())
-        else:
-            fits = 0 <= _number(name, number) < math.inf
-        if not fits:
+            fits = number.isfinite() & (number >= 0)
+            if not fits.all():
+                wrong = first_wrong(number, fits)
+                raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {wrong}.")
+        elif not 0 <= _number(name, number) < math.inf:
             raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {number}.")
 
 
@@ -216,14 +228,18 @@ def check_bounds(
             f"Expected `{name}` to have shape `2 x {d or 'd'}`, d >= 1. Got {tuple(bounds.shape)}."
         )
 
+    ordered = bounds[0] <= bounds[1] if may_be_equal else bounds[0] < bounds[1]
+    fits = bounds.isfinite().all(dim=0) & ordered
+
     def refuse() -> None:
+        column = int((~fits).nonzero()[0])
         raise ValueError(
             f"Expected finite `{name}` with each lower bound "
-            f"{'at most' if may_be_equal else 'below'} its upper bound. Got {bounds.tolist()}."
+            f"{'at most' if may_be_equal else 'below'} its upper bound. "
+            f"Got {bounds[:, column].tolist()} in column {column}."
         )
 
-    ordered = bounds[0] <= bounds[1] if may_be_equal else bounds[0] < bounds[1]
-    expect((bounds.isfinite() & ordered).all(), refuse)
+    expect(fits.all(), refuse)
 
 
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.models.model import ModelList
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, in_short
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.models.outcomes import ModelOfRisks
 from botorch_risk.points import check_points
@@ -326,7 +326,7 @@ def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
     if nothing.any():
         raise InputDataError(
             "Expected a score of at least one point in each replicate. Got NaN alone in "
-            f"{int(nothing.sum())} of {nothing.numel()}: {nothing.nonzero().tolist()}."
+            f"{int(nothing.sum())} of {nothing.numel()}: {in_short(nothing.nonzero())}."
         )
     value, index = scores.masked_fill(missing, -torch.inf).max(dim=-1)
     rows = index[..., None, None].expand(*index.shape, 1, X.shape[-1])
@@ -356,7 +356,7 @@ def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
     missed = (-best.slacks[:, infeasible][:, 0]).clamp_min(0.0).tolist()
     replicates = (
         f" in {int(infeasible.sum())} of {infeasible.numel()} replicates: "
-        f"{infeasible.nonzero().tolist()}"
+        f"{in_short(infeasible.nonzero())}"
     )
     warnings.warn(
         f"Expected a point that meets all constraints with confidence. Got none among "

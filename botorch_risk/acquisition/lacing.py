@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, in_short
 from botorch_risk.engine import Belief
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.points import as_points
@@ -76,9 +76,9 @@ def lacing_mask(
         index = tuple(empty.nonzero()[0].tolist())
         raise InputDataError(
             "Expected a lacing value, as every distribution has one. Got none at "
-            f"{index}, where the values-at-risk are {low[index]} of {lower[index].tolist()} and "
-            f"{high[index]} of {upper[index].tolist()}: partial sums of the weights "
-            f"{weights.expand_as(lower)[index].tolist()} are within rounding of {risk_level=}."
+            f"{index}, where the values-at-risk are {low[index]} of {in_short(lower[index])} and "
+            f"{high[index]} of {in_short(upper[index])}: partial sums of the weights "
+            f"{in_short(weights.expand_as(lower)[index])} are within rounding of {risk_level=}."
         )
 
     expect(~empty.any(), refuse)

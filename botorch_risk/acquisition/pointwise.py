@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.acquisition.spacing import Spacing
-from botorch_risk.arguments import as_floating, check_nonnegative, check_rows
+from botorch_risk.arguments import as_floating, check_nonnegative, check_rows, first_wrong
 from botorch_risk.gradients import differentiated
 from botorch_risk.points import TBatch, as_points, check_points
 from botorch_risk.steady import sent
@@ -235,8 +235,8 @@ def as_nonnegative_each(name: str, value: Any) -> Tensor:
 def as_finite(name: str, numbers: float | Tensor) -> Tensor:
     r"""A copy of numbers in double precision; raises ValueError unless all are finite."""
     found = as_floating(numbers, name).detach().double().clone()
-    if not found.isfinite().all():
-        raise ValueError(f"Expected a finite `{name}`. Got {numbers}.")
+    if not (finite := found.isfinite()).all():
+        raise ValueError(f"Expected a finite `{name}`. Got {first_wrong(found, finite)}.")
     return found
 
 

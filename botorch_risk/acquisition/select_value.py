@@ -11,7 +11,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
-from botorch_risk.arguments import check_even, check_rows
+from botorch_risk.arguments import check_even, check_rows, in_short
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
@@ -191,7 +191,7 @@ def _selected(transform: PosteriorTransform | None, num_risks: int) -> tuple[int
     if type(transform) is not ScalarizedPosteriorTransform or len(chosen) != 1 or num_risks != 1:
         raise UnsupportedError(
             "Expected a `ScalarizedPosteriorTransform` with one weight that is not 0, for one "
-            f"risk. Got {type(transform).__name__} of weights {weights.tolist()}, {num_risks} "
+            f"risk. Got {type(transform).__name__} of weights {in_short(weights)}, {num_risks} "
             "risk(s)."
         )
     return chosen[0], weights[chosen[0]].item(), float(transform.offset)

@@ -114,8 +114,8 @@ class RiskAcquisition(Acquisition):
             outcomes = weights.nonzero().flatten().tolist()
             if len(outcomes) != 1:
                 raise UnsupportedError(
-                    "Expected outcome constraints of one metric each. Got one of "
-                    f"{len(outcomes)} metrics."
+                    "Each outcome constraint may use one metric. Got a constraint that uses "
+                    f"{len(outcomes)}."
                 )
             (outcome,) = outcomes
             weight = weights[outcome].item()

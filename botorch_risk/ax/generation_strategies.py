@@ -305,8 +305,12 @@ def _bounds_of(contexts: Mapping[str, tuple[float, float]]) -> list[list[float]]
     if not pairs or not all(_are_numbers(pair) and len(pair) == 2 for pair in pairs):
         raise ValueError(f"Expected the bounds of each context, by name. Got {contexts!r}.")
     bounds = [[float(bound) for bound in pair] for pair in pairs]
-    if not all(-math.inf < lower < upper < math.inf for lower, upper in bounds):
-        raise ValueError(f"Expected contexts with finite bounds in order. Got {contexts!r}.")
+    for name, (lower, upper) in zip(contexts, bounds, strict=True):
+        if not -math.inf < lower < upper < math.inf:
+            raise ValueError(
+                f"Expected finite bounds of the context {name!r}, the lower one below the upper "
+                f"one. Got ({lower}, {upper})."
+            )
     return bounds
 
 

@@ -23,7 +23,7 @@ from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, first_wrong, in_short
 from botorch_risk.ax.contextual import ObservedDataset
 from botorch_risk.ax.trials import STORED_DECIMALS, as_stored, pending_features, settled_data
 from botorch_risk.models import MeanVarianceGP
@@ -372,10 +372,11 @@ def readings(
                 f"Expected a list of the readings of {name!r}, or one number. Got {value!r}."
             )
         known = [each for each in given.reshape(-1).tolist() if not math.isnan(each)]
-        if any(map(math.isinf, known)):
-            raise ValueError(f"Expected finite readings of {name!r}. Got {known}.")
+        if (infinite := given.isinf()).any():
+            wrong = first_wrong(given, ~infinite)
+            raise ValueError(f"Expected finite readings of {name!r}. Got {wrong}.")
         if not known:
-            raise ValueError(f"Expected a reading of {name!r}. Got {given.tolist()}.")
+            raise ValueError(f"Expected a reading of {name!r}. Got {in_short(given)}.")
         if given.dim() == 0:
             (found[name],) = known
             continue

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_numbers
+from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_numbers, first_wrong
 from botorch_risk.seeding import Draws, as_seeds
 
 
@@ -91,14 +91,16 @@ class Exp3:
                 f"`probabilities` `{count} x {num_arms}`. Got {arms.shape=}, {rewards.shape=}, "
                 f"{counts.shape=}, {probabilities.shape=}."
             )
-        if arms.is_floating_point() or not bool(((arms >= 0) & (arms < num_arms)).all()):
+        known = (arms >= 0) & (arms < num_arms) & (arms % 1 == 0)
+        if arms.is_floating_point() or not bool(known.all()):
+            wrong = arms.dtype if known.all() else first_wrong(arms, known)
             raise InputDataError(
-                f"Expected `arms` to be whole numbers from 0 to {num_arms - 1}. "
-                f"Got {arms.tolist()}."
+                f"Expected `arms` to be whole numbers from 0 to {num_arms - 1}. Got {wrong}."
             )
-        if not rewards[counts].isfinite().all():
+        if not (finite := rewards.isfinite() | ~counts).all():
             raise InputDataError(
-                f"Expected finite `rewards`, or a mask of those that are. Got {rewards.tolist()}."
+                "Expected finite `rewards`, or a mask of those that are. "
+                f"Got {first_wrong(rewards, finite)}."
             )
         chosen = probabilities.gather(-1, arms.unsqueeze(-1))
         estimates = torch.where(counts, rewards, 0.0).to(chosen).unsqueeze(-1) / chosen

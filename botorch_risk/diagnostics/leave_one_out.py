@@ -428,8 +428,8 @@ def coverage(check: LeaveOneOut, levels: Sequence[float] | None = None) -> Cover
         ((2,), True)
     """
     wanted = LEVELS if levels is None else np.asarray(levels, dtype=float)
-    if not ((wanted > 0) & (wanted < 1)).all():
-        raise ValueError(f"Expected `levels` within (0, 1). Got {wanted.tolist()}.")
+    if not (fits := (wanted > 0) & (wanted < 1)).all():
+        raise ValueError(f"Expected `levels` within (0, 1). Got {wanted[~fits][0]}.")
     outcomes, variances = _finite(check.residuals), _finite(check.noise_residuals)
     count = max(len(outcomes), len(variances))
     lower, upper = (binom.ppf(p, count, wanted) / count for p in (0.025, 0.975))

@@ -15,6 +15,7 @@ from botorch_risk.arguments import (
     check_counts,
     check_nonnegative,
     check_rows,
+    first_wrong,
 )
 from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import seeded_uniforms, tensor_grid
@@ -82,10 +83,12 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
         )
     probabilities = probabilities.detach()
     total = probabilities.double().sum(dim=-1, keepdim=True)
-    if not ((probabilities >= 0).all() and ((total - 1).abs() <= SUM_TOLERANCE).all()):
+    fits = (total - 1).abs() <= SUM_TOLERANCE
+    if not ((probabilities >= 0).all() and fits.all()):
+        wrong = "" if fits.all() else f" and a sum of {first_wrong(total, fits)}"
         raise ValueError(
             "Expected probabilities of at least 0 that sum to 1. "
-            f"Got a smallest of {probabilities.min().item()} and sums {total.squeeze(-1).tolist()}."
+            f"Got a smallest of {probabilities.min().item()}{wrong}."
         )
     return (probabilities.double() / total).to(points).expand(shape)
 

@@ -16,7 +16,14 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_rows
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_bounds,
+    check_counts,
+    check_rows,
+    first_wrong,
+)
 from botorch_risk.engine import minimize_rows
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import IndependentEnvironment, inside
@@ -218,10 +225,11 @@ def _range(observed: Tensor, bounds: Tensor | None) -> Tensor:
     if bounds is not None:
         return (bounds[1] - bounds[0]).expand_as(observed[..., 0, :])
     spread = observed.amax(dim=-2) - observed.amin(dim=-2)
-    if not (spread > torch.finfo(observed.dtype).eps * observed.abs().amax(dim=-2)).all():
+    differ = spread > torch.finfo(observed.dtype).eps * observed.abs().amax(dim=-2)
+    if not differ.all():
         raise InputDataError(
             "Expected `bounds`, or values of W that differ in every dimension, to derive a "
-            f"bandwidth from. Got values that range over {spread.tolist()}."
+            f"bandwidth from. Got a range of {first_wrong(spread, differ)}."
         )
     return spread
 

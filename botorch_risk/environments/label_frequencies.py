@@ -19,6 +19,7 @@ from botorch_risk.arguments import (
     check_fields,
     check_probability,
     check_rows,
+    first_wrong,
 )
 from botorch_risk.environments.density import KernelDensity
 from botorch_risk.environments.discrete import DiscreteEnvironment
@@ -83,10 +84,13 @@ class LabelFrequencies:
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(sorted(self.categories)))
         prior = as_floating(self.prior, "prior")
-        if prior.dim() > 1 or not ((prior > 0) & prior.isfinite()).all():
+        if prior.dim() > 1:
             raise ValueError(
-                "Expected `prior` to be finite and > 0, one number or one for each label. "
-                f"Got {prior.tolist()}."
+                f"Expected one number as `prior`, or one for each label. Got {prior.shape=}."
+            )
+        if not (fits := (prior > 0) & prior.isfinite()).all():
+            raise ValueError(
+                f"Expected `prior` to be finite and > 0. Got {first_wrong(prior, fits)}."
             )
 
     def codes(self, bounds: Tensor) -> dict[int, list[float]]:

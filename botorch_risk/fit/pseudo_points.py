@@ -7,7 +7,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, first_wrong
 from botorch_risk.matrices import squared_differences
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
@@ -219,9 +219,8 @@ def _check(X: Tensor, bounds: Tensor, observed: Tensor) -> None:
         )
     sizes = observed.sum(dim=-1)
     if (sizes < 2).any():
-        raise InputDataError(
-            f"Expected at least two observations in every replicate. Got {sizes.tolist()}."
-        )
+        wrong = first_wrong(sizes, sizes >= 2)
+        raise InputDataError(f"Expected at least two observations in every replicate. Got {wrong}.")
     # Inputs that come back from a unit cube may lie a rounding error outside.
     slack = 4 * torch.finfo(X.dtype).eps * bounds.abs().amax(dim=0).to(X)
     inside = (bounds[0].to(X) - slack <= X) & (bounds[1].to(X) + slack >= X)

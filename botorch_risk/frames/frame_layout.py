@@ -183,7 +183,8 @@ class FrameLayout:
         if space.num_columns != len(self.columns):
             raise UnsupportedError(
                 f"Expected a strategy whose points have the columns "
-                f"{[each.name for each in self.columns]}. Got one of {space.num_columns} columns."
+                f"{[each.name for each in self.columns]}. Its points have {space.num_columns} "
+                "columns."
             )
         box = getattr(space, "box", space)  # a space of the user's own may have neither
         if self._categories != tuple(getattr(box, "categories", ())):

@@ -16,6 +16,7 @@ from botorch.exceptions.warnings import UserInputWarning
 from botorch.models.transforms import input as transforms
 from torch import Tensor
 
+from botorch_risk.arguments import in_short
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -46,7 +47,7 @@ def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeas
         raise ValueError(
             f"Expected an environment of {n_w} values with equal weights for BoTorch's "
             f"`{_name(risk_measure)}`. Got a {type(environment).__name__} with "
-            f"{'others' if weights is None else weights.tolist()}; use `{measure!r}` of "
+            f"{'others' if weights is None else in_short(weights)}; use `{measure!r}` of "
             "`botorch_risk.risk`, which takes any."
         )
     return environment, measure

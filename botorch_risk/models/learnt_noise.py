@@ -15,6 +15,7 @@ from gpytorch.means import ConstantMean
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 
+from botorch_risk.arguments import first_wrong
 from botorch_risk.engine import Belief, FitResult, SampledHyperparameters
 from botorch_risk.gradients import condition
 from botorch_risk.matrices import variances_in_sequence
@@ -293,10 +294,10 @@ class LearntNoise(NoiseProcess):
     ) -> tuple[Tensor, Tensor | None]:
         repeated = counts > 1
         self.sampling.require_observable(repeated, counts)
-        if not bool((~repeated | (variances.isfinite() & (variances >= 0))).all()):
-            raise InputDataError(
-                f"Expected finite `variances` >= 0. Got {variances.flatten().tolist()}."
-            )
+        fits = ~repeated | (variances.isfinite() & (variances >= 0))
+        if not bool(fits.all()):
+            wrong = first_wrong(variances, fits)
+            raise InputDataError(f"Expected finite `variances` >= 0. Got {wrong}.")
         # (k - 1) / 2 is 0 for a single reading, where digamma is infinite; its target is replaced.
         counts = counts.clamp_min(2)
         censored = repeated & (variances == 0) & self.sampling.censors

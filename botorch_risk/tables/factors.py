@@ -13,7 +13,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, in_order
+from botorch_risk.arguments import as_floating, first_wrong, in_order
 from botorch_risk.tables.memory import check_memory
 
 
@@ -196,8 +196,9 @@ def _column(values: np.ndarray, name: str) -> Tensor:
     r"""The coordinates of one column: one for numbers, or one for each value of a category."""
     if values.dtype.kind not in "iuf":
         return _categories(values.tolist())
-    if not np.isfinite(values).all():
-        raise InputDataError(f"Expected finite descriptors of `{name}`. Got {values.tolist()}.")
+    if not (finite := np.isfinite(values)).all():
+        wrong = first_wrong(torch.from_numpy(values), torch.from_numpy(finite))
+        raise InputDataError(f"Expected finite descriptors of `{name}`. Got {wrong}.")
     numbers = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
     spread = numbers.std(dim=0, correction=0)
     return (numbers - numbers.mean(dim=0)) / spread.where(spread > 0, 1.0)

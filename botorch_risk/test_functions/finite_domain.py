@@ -1,13 +1,12 @@
 r"""Problems that are known at every point of a finite domain."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_counts
+from botorch_risk.arguments import as_floating, check_counts, first_wrong
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
 
@@ -58,9 +57,14 @@ class FiniteDomainProblem(RepeatedTestProblem):
             raise InputDataError(
                 f"Expected distinct points. Got {len(domain.unique(dim=0))} among {len(domain)}."
             )
-        self.noise_variances = tuple(as_floating(noise, "noise").double().flatten().tolist())
-        if not self.noise_variances or not all(0 <= v < math.inf for v in self.noise_variances):
-            raise ValueError(f"Expected finite noise variances >= 0. Got {noise=}.")
+        variances = as_floating(noise, "noise").double().flatten()
+        self.noise_variances = tuple(variances.tolist())
+        if not self.noise_variances:
+            raise ValueError("Expected finite noise variances >= 0, one at least. Got none.")
+        if not (fits := (variances >= 0) & variances.isfinite()).all():
+            raise ValueError(
+                f"Expected finite noise variances >= 0. Got {first_wrong(variances, fits)}."
+            )
         d = domain.shape[-1]
         self._bounds = list(zip(domain.amin(0).tolist(), domain.amax(0).tolist(), strict=True))
         self.continuous_inds = list(range(d))

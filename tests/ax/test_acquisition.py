@@ -67,7 +67,7 @@ def test_what_would_leave_a_constraint_aside_is_refused() -> None:
 
 def test_a_constraint_on_a_sum_of_metrics_is_refused() -> None:
     _, gen = fitted((rows([1.0, 1.0]), rows([3.0])))
-    with pytest.raises(UnsupportedError, match=r"one metric each. Got one of 2 metrics"):
+    with pytest.raises(UnsupportedError, match=r"may use one metric. Got a constraint that uses 2"):
         gen()
 
 

@@ -146,7 +146,8 @@ def _contexts(client: Any) -> list[float]:
 
 def test_bad_input() -> None:
     with pytest.raises(
-        ValueError, match=r"contexts with finite bounds in order. Got \{'w': \(1.0, 0.0\)\}"
+        ValueError,
+        match=r"bounds of the context 'w', the lower one below the upper one. Got \(1.0, 0.0\)",
     ):
         under_uncertain_context("y", {"w": (1.0, 0.0)})
     with pytest.raises(ValueError, match=r"the bounds of each context, by name. Got {}"):

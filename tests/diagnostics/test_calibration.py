@@ -165,7 +165,7 @@ def test_without_sample_variances() -> None:
 
 @pytest.mark.parametrize("level", [0.0, 1.0])
 def test_levels_are_probabilities(level: float) -> None:
-    with pytest.raises(ValueError, match=rf"`levels` within \(0, 1\). Got \[{level}\]"):
+    with pytest.raises(ValueError, match=rf"`levels` within \(0, 1\). Got {level}"):
         coverage(check_of(torch.tensor([0.1])), levels=[level])
 
 

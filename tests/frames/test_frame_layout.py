@@ -223,7 +223,7 @@ def test_what_does_not_fit_is_said(options: Any, error: type[Exception], message
 
 def test_strategies_that_do_not_fit_the_columns_are_refused() -> None:
     line = {"x": (0.0, 1.0)}
-    with pytest.raises(UnsupportedError, match=r"points have the columns \['x'\]. Got one of 2"):
+    with pytest.raises(UnsupportedError, match=r"the columns \['x'\]. Its points have 2 columns"):
         FrameExperiment(
             line, {"y": "maximize"}, adaptive_repeats, num_repeats=[2], risk_aversion=1.0
         )

@@ -60,7 +60,7 @@ def test_bad_arguments() -> None:
     model = of_decision(repeated_data())
     with pytest.raises(ValueError, match=r"Expected a finite `threshold`\. Got nan"):
         Straddle(model, torch.nan)
-    with pytest.raises(ValueError, match=r"finite `threshold`\. Got tensor\(\[1\., inf\]\)"):
+    with pytest.raises(ValueError, match=r"finite `threshold`\. Got inf at \(1,\)"):
         Straddle(model, torch.tensor([1.0, torch.inf]))
     for no_number in (None, "high"):
         with pytest.raises(TypeError, match="Expected `threshold` to be a tensor, or an array"):

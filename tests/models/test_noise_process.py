@@ -220,7 +220,7 @@ def test_variances_of_repeats_are_numbers_of_several_repeats():
     new_X, new_Y = points(2), torch.rand(2, 1, dtype=torch.double)
     for wrong in (-1.0, torch.nan, torch.inf):
         variances = torch.tensor([[1.0], [wrong]], dtype=torch.double)
-        with pytest.raises(InputDataError, match=r"finite `variances` >= 0\. Got \[1\.0, "):
+        with pytest.raises(InputDataError, match=r"finite `variances` >= 0\. Got .* at \(1, 0\)"):
             small_model().condition_on_observations(
                 new_X, new_Y, num_repeats=5, variances=variances
             )

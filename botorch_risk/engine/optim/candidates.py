@@ -12,7 +12,7 @@ from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_flags, check_nonnegative
+from botorch_risk.arguments import as_floating, check_flags, check_nonnegative, in_short
 from botorch_risk.engine.optim.ascent import PATIENCE, WORTHWHILE
 from botorch_risk.engine.optim.pointwise import PointwiseAcquisition, form_on_host
 from botorch_risk.engine.projected_bfgs import minimize_rows
@@ -133,7 +133,7 @@ def gen_candidates_quasi_newton(
     failed = np.flatnonzero(minima.status == RowStatus.FAILED)
     if failed.size:
         message = "The acquisition function or its gradient is not finite at starts "
-        warnings.warn(f"{message}{failed.tolist()}.", OptimizationWarning, stacklevel=2)
+        warnings.warn(f"{message}{in_short(failed)}.", OptimizationWarning, stacklevel=2)
     # Once more at the points that are returned, which are rounded to the starts' dtype.
     X = rows.points(minima.x)
     with torch.no_grad():

@@ -15,7 +15,13 @@ from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_nonnegative
+from botorch_risk.arguments import (
+    as_floating,
+    check_bounds,
+    check_counts,
+    check_nonnegative,
+    in_short,
+)
 from botorch_risk.engine.optim.ascent import Scale, alternate, climb
 from botorch_risk.engine.optim.constraints import Constraints
 from botorch_risk.engine.optim.discrete_columns import DiscreteColumns, Values, discrete_columns
@@ -282,7 +288,7 @@ def _ascend(
     if failed.size:
         message = (
             "The acquisition or its gradient is not finite at some starts of replicates "
-            f"{failed.tolist()}: they stay where they are."
+            f"{in_short(failed)}: they stay where they are."
         )
         warnings.warn(message, OptimizationWarning, stacklevel=3)
     return evaluator.scale_up(points)

@@ -13,7 +13,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.arguments import check_flags
+from botorch_risk.arguments import check_flags, first_wrong
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.engine.posterior import domain_arguments as arguments
 from botorch_risk.engine.posterior.belief import Belief
@@ -299,8 +299,9 @@ class DomainPosterior:
         arguments.check_noise(variance, state.prior_variance)
         outcome = state.process.at(X).mean if y is None else y
         outcome = arguments.of_each("y", outcome, shape, self.domain)
-        if outcome.isinf().any():
-            raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
+        if (infinite := outcome.isinf()).any():
+            wrong = first_wrong(outcome, ~infinite)
+            raise InputDataError(f"Expected finite `y`, NaN where missing. Got {wrong}.")
         if index is None:  # off the domain
             index = torch.full(shape, -1, device=self.domain.device)
         self._observations.append(Observations(X, outcome, variance, index))

@@ -12,7 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.exceptions.warnings import UserInputWarning
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_rows
+from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_rows, first_wrong
 from botorch_risk.engine.posterior.belief import Belief
 from botorch_risk.points import as_points, check_points
 
@@ -73,8 +73,9 @@ def checked_index(index: int | Tensor, batch: int, domain: Tensor) -> Tensor:
         raise BotorchTensorDimensionError(
             f"Expected one `index`, or one for each of {batch} replicates. Got {rows.shape}."
         )
-    if not bool(((rows >= 0) & (rows < domain.shape[-2])).all()):
-        raise InputDataError(f"Expected `index` in [0, {domain.shape[-2]}). Got {rows.tolist()}.")
+    if not bool((fits := (rows >= 0) & (rows < domain.shape[-2])).all()):
+        wrong = first_wrong(rows, fits)
+        raise InputDataError(f"Expected `index` in [0, {domain.shape[-2]}). Got {wrong}.")
     return rows.reshape(-1).expand(batch).long()
 
 
@@ -90,8 +91,8 @@ def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
             f"Expected `X` to be one point: {d} values, `batch_shape x {d}` or `batch_shape x 1 x "
             f"{d}`. Got {tuple(shape)}, batch_shape={tuple(batch_shape)}."
         )
-    if not X.isfinite().all():
-        raise InputDataError(f"Expected finite `X`. Got {X.tolist()}.")
+    if not (finite := X.isfinite()).all():
+        raise InputDataError(f"Expected finite `X`. Got {first_wrong(X, finite)}.")
     return X.detach().to(domain).expand(*batch_shape, d).reshape(-1, 1, d)
 
 
@@ -142,8 +143,8 @@ def check_observed(observed: Tensor | None, model: Any) -> Tensor:
 
 def check_noise(noise: Tensor, prior_variance: Tensor) -> None:
     r"""Refuse noise variances that are negative, not finite or too small for float32."""
-    if not bool((noise.isfinite() & (noise >= 0)).all()):
-        raise ValueError(f"Expected finite noise variances >= 0. Got {noise.tolist()}.")
+    if not bool((fits := noise.isfinite() & (noise >= 0)).all()):
+        raise ValueError(f"Expected finite noise variances >= 0. Got {first_wrong(noise, fits)}.")
     if noise.dtype == torch.float32:
         # With 100 points the pivots of a factor are off by 1e-5 of the prior variance in float32:
         # less noise than this would be rounding.

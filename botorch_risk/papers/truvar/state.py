@@ -14,7 +14,13 @@ from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from botorch_risk.arguments import as_floating, check_numbers, check_positive, check_probability
+from botorch_risk.arguments import (
+    as_floating,
+    check_numbers,
+    check_positive,
+    check_probability,
+    in_short,
+)
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.papers.truvar.goals import GOALS, Goal, Sets
 
@@ -349,7 +355,7 @@ def _hash(domain: Tensor) -> str:
 
 def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
     warnings.warn(
-        f"The point with the highest posterior mean, index {best[excluded].tolist()} in "
+        f"The point with the highest posterior mean, index {in_short(best[excluded])} in "
         f"{int(excluded.sum())} of {excluded.numel()} replicates, was ruled out before and cannot "
         "come back. Use `monotone=False`, or a larger `a`.",
         BotorchWarning,
