@@ -22,35 +22,49 @@ from botorch_risk.steady import expect
 # Objects of BoTorch may stand for them in an argument; the code that converts them checks them.
 _CONVERTED = ("Environment", "OutcomeConstraint", "RiskConstraint", "RiskMeasure")
 
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
-def _number(name: str, number: Any) -> float:
-    if not _is_number(number):
-        raise TypeError(f"Expected `{name}` to be a number. Got {number!r}.")
-    return float(number)
+
+def first_index(mask: Tensor) -> tuple[int, ...]:
+    r"""Where a mask is first true."""
+    return tuple(mask.nonzero()[0].tolist())
 
 
 def first_wrong(values: Tensor, fits: Tensor) -> str:
-    r"""The first entry that does not fit and its place, for an error: never a whole tensor."""
-    index = tuple((~fits).nonzero()[0].tolist())
+    r"""The first entry that does not fit, and its place if there are several, for an error."""
+    index = first_index(~fits)
     return f"{values[index].item()}{f' at {index}' if index else ''}"
 
 
-def in_short(numbers: Tensor | np.ndarray) -> str:
-    r"""The first few entries, for an error."""
-    return reprlib.repr(numbers.tolist())
+def in_short(value: Any) -> str:
+    r"""A value for an error, in one line: of a tensor, an array or a list the first few entries."""
+    text = _SHORT.repr(value.tolist() if isinstance(value, Tensor | np.ndarray) else value)
+    return type(value).__name__ if "\n" in text else text
+
+
+def check_kind(kind: Any, /, **values: Any) -> None:
+    r"""Raise TypeError unless each is of this type, or ValueError if the type names choices."""
+    for name, value in values.items():
+        if not _is_a(value, kind):
+            is_choice = any(get_origin(each) is Literal for each in (kind, *get_args(kind)))
+            said = f"Expected `{name}` to be {_in_words(kind)}. Got {in_short(value)}."
+            raise ValueError(said) if is_choice else TypeError(said)
+
+
+def _number(name: str, number: Any) -> float:
+    check_kind(float, **{name: number})
+    return float(number)
 
 
 def check_flags(**flags: bool) -> None:
     r"""Raise TypeError unless each is True or False: any text would count as true."""
-    for name, flag in flags.items():
-        if not _is_a(flag, bool):
-            raise TypeError(f"Expected `{name}` to be True or False. Got {flag!r}.")
+    check_kind(bool, **flags)
 
 
 def check_numbers(**numbers: float) -> None:
     r"""Raise TypeError unless each is a number."""
-    for name, number in numbers.items():
-        _number(name, number)
+    check_kind(float, **numbers)
 
 
 def check_finite(**numbers: float) -> None:
@@ -63,13 +77,12 @@ def check_finite(**numbers: float) -> None:
 def check_nonnegative(**numbers: float | Tensor) -> None:
     r"""Raise ValueError unless every number, or entry of a tensor, is finite and >= 0."""
     for name, number in numbers.items():
-        if isinstance(number, Tensor):
-            fits = number.isfinite() & (number >= 0)
-            if not fits.all():
-                wrong = first_wrong(number, fits)
-                raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {wrong}.")
-        elif not 0 <= _number(name, number) < math.inf:
-            raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {number}.")
+        values = number
+        if not isinstance(values, Tensor):
+            values = torch.tensor(_number(name, number), dtype=torch.double, device="cpu")
+        if not (fits := (values >= 0) & (values < math.inf)).all():
+            wrong = first_wrong(values, fits)
+            raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {wrong}.")
 
 
 def check_positive(**numbers: float) -> None:
@@ -94,14 +107,7 @@ def check_integers(**numbers: int) -> None:
     for name, number in numbers.items():
         if not _is_integer(number):
             error = ValueError if _is_number(number) else TypeError
-            raise error(f"Expected `{name}` to be an integer. Got {number!r}.")
-
-
-def check_functions(**functions: Any) -> None:
-    r"""Raise TypeError unless every one can be called."""
-    for name, function in functions.items():
-        if not callable(function):
-            raise TypeError(f"Expected `{name}` to be a function. Got {function!r}.")
+            raise error(f"Expected `{name}` to be an integer. Got {in_short(number)}.")
 
 
 def check_counts(least: int = 1, **counts: int) -> None:
@@ -118,21 +124,6 @@ def check_even(**counts: int) -> None:
     for name, count in counts.items():
         if count % 2:
             raise ValueError(f"Expected an even number for `{name}`. Got {count}.")
-
-
-def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ...]:
-    r"""Several counts as a tuple; raises ValueError if it is empty or a count is below `least`."""
-    try:
-        listed = tuple(counts)
-    except TypeError:
-        listed = ()
-    if not listed:
-        raise ValueError(
-            f"Expected `{name}` to be a sequence of at least one integer. Got {counts!r}."
-        )
-    for count in listed:
-        check_counts(least, **{name: count})
-    return listed
 
 
 def as_tensor(name: str, values: Any) -> Any:
@@ -154,7 +145,7 @@ def as_tensor(name: str, values: Any) -> Any:
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"Expected `{name}` to be a tensor, or an array or a list of numbers. "
-            f"Got {reprlib.repr(values)}."
+            f"Got {in_short(values)}."
         )
     return torch.tensor(array)
 
@@ -208,8 +199,8 @@ def check_rows(name: str, values: Tensor, columns: str = "d_w") -> None:
     finite = values.isfinite().all(dim=-1)
 
     def refuse() -> None:
-        index = tuple((~finite).nonzero()[0].tolist())
-        raise InputDataError(f"Expected finite `{name}`. Got {values[index].tolist()} at {index}.")
+        row = first_index(~finite)
+        raise InputDataError(f"Expected finite `{name}`. Got {in_short(values[row])} at {row}.")
 
     expect(finite.all(), refuse)
 
@@ -232,7 +223,7 @@ def check_bounds(
     fits = bounds.isfinite().all(dim=0) & ordered
 
     def refuse() -> None:
-        column = int((~fits).nonzero()[0])
+        (column,) = first_index(~fits)
         raise ValueError(
             f"Expected finite `{name}` with each lower bound "
             f"{'at most' if may_be_equal else 'below'} its upper bound. "
@@ -249,11 +240,8 @@ def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) 
     and risk measures are checked by the code that converts them.
     """
     for name, kind in _kinds(function).items():
-        if name in arguments and not _is_a(arguments[name], kind):
-            said = f"Expected `{name}` to be {_in_words(kind)}. Got {arguments[name]!r}."
-            if any(get_origin(each) is Literal for each in (kind, *get_args(kind))):
-                raise ValueError(said)
-            raise TypeError(said)
+        if name in arguments:
+            check_kind(kind, **{name: arguments[name]})
 
 
 def check_fields(record: Any) -> None:
@@ -330,7 +318,7 @@ def _in_words(kind: Any) -> str:
     if origin is Literal:
         return f"one of {parts}"
     if origin is collections.abc.Callable:
-        return "callable"
+        return "a function"
     if origin in (tuple, list, collections.abc.Sequence):
         return f"a sequence, each {_in_words(parts[0])}" if parts else "a sequence"
     if origin is NoneType:

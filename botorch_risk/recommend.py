@@ -20,7 +20,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.models.model import ModelList
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, in_short
+from botorch_risk.arguments import as_floating, as_tensor, check_kind, in_short
 from botorch_risk.engine import optimize_acqf_replicates
 from botorch_risk.models.outcomes import ModelOfRisks
 from botorch_risk.points import check_points
@@ -429,8 +429,7 @@ def recommend_everywhere(
         >>> recommend_everywhere(bound, unit, seeds=0).point.shape
         torch.Size([1, 1])
     """
-    if rule not in get_args(EverywhereRule):
-        raise ValueError(f"Expected `rule` in {get_args(EverywhereRule)}. Got {rule!r}.")
+    check_kind(EverywhereRule, rule=rule)
     bound = as_bound(bound)
     if isinstance(bound, ObjectiveOfMean):
         bound.refuse_constraints()

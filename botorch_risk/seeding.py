@@ -20,6 +20,8 @@ from scipy.special import ndtri
 from torch import Generator, Tensor
 from torch.quasirandom import SobolEngine
 
+from botorch_risk.arguments import in_short
+
 
 def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> list[int]:
     r"""One seed per replicate, as a list of length `R`.
@@ -35,10 +37,12 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
     """
     each: Any = [seeds] if is_one_seed(seeds) else seeds
     if isinstance(seeds, str) or not isinstance(each, Iterable):
-        raise ValueError(f"Expected `seeds` to be an integer, or one per replicate. Got {seeds!r}.")
+        raise ValueError(
+            f"Expected `seeds` to be an integer, or one per replicate. Got {in_short(seeds)}."
+        )
     listed = _integers(each)
     if len(set(listed)) != len(listed) or not listed:
-        raise ValueError(f"Expected one distinct seed per replicate. Got {seeds=}.")
+        raise ValueError(f"Expected one distinct seed per replicate. Got seeds={in_short(seeds)}.")
     if num_replicates is not None and len(listed) != num_replicates:
         raise ValueError(
             f"Expected one seed for each of {num_replicates} replicates. Got {len(listed)} seeds."
@@ -55,7 +59,7 @@ def _integer(value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ValueError(f"Expected integer `seeds` and rounds. Got {value!r}.") from None
+        raise ValueError(f"Expected integer `seeds` and rounds. Got {in_short(value)}.") from None
 
 
 def _integers(values: Iterable[Any]) -> list[int]:

@@ -1,9 +1,7 @@
 r"""Arguments that are refused in one line, and those that are right in any form."""
 
-import ast
 import math
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +11,6 @@ from botorch.acquisition import UpperConfidenceBound
 from botorch.exceptions.errors import BotorchError
 from torch import Tensor
 
-import botorch_risk
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.acquisition.pointwise import as_finite
 from botorch_risk.arguments import (
@@ -265,46 +262,6 @@ def test_it_is_refused_in_one_line(call: Callable[[], Any], match: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def _calls_of(node: ast.AST, name: str) -> Iterator[ast.Call]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Call) and getattr(part.func, "attr", None) == name:
-            yield part
-
-
-def _whole_tensors_in(message: ast.AST) -> Iterator[int]:
-    r"""Lines of a message with all of a tensor, not one row, column or entry of it."""
-    for value in (part for part in ast.walk(message) if isinstance(part, ast.FormattedValue)):
-        for call in _calls_of(value, "tolist"):
-            owner = call.func.value  # type: ignore[attr-defined]
-            if not isinstance(owner, ast.Subscript) and not ast.unparse(owner).endswith("bounds"):
-                yield call.lineno
-
-
-def _messages_of(tree: ast.AST) -> Iterator[ast.AST]:
-    for part in ast.walk(tree):
-        if isinstance(part, ast.Raise) or (
-            isinstance(part, ast.Call) and ast.unparse(part.func) == "warnings.warn"
-        ):
-            yield part
-
-
-def test_no_message_of_the_package_prints_a_whole_tensor() -> None:
-    found = [
-        f"{path.name}:{line}"
-        for path in Path(botorch_risk.__file__).parent.rglob("*.py")
-        for message in _messages_of(ast.parse(path.read_text()))
-        for line in _whole_tensors_in(message)
-    ]
-    assert not found
-
-
-def test_the_search_for_whole_tensors_finds_one() -> None:
-    message = next(
-        _messages_of(ast.parse('raise ValueError(f"Got {X.tolist()}, {X[0].tolist()}.")'))
-    )
-    assert list(_whole_tensors_in(message)) == [1]
-
-
 MANY = torch.arange(5000.0).double()
 WRONG_AT_7 = MANY.index_fill(0, torch.tensor(7), -math.inf)
 EVEN = torch.full((5000, 2), 0.5)
@@ -315,10 +272,7 @@ NAMED: list[tuple[str, Callable[[], Any]]] = [
     ("noise variances", lambda: FiniteDomainProblem(MANY[:, None], MANY, WRONG_AT_7)),
     ("purity", lambda: readings({"purity": WRONG_AT_7.tolist()})),
     ("column 7", lambda: check_bounds(torch.stack([MANY - 1, WRONG_AT_7]))),
-    (
-        "arms",
-        lambda: Exp3.start(5000, 2).update(MANY.long() - 8, MANY, MANY[:, None].expand(-1, 2), 0.1),
-    ),
+    ("arms", lambda: Exp3.start(5000, 2).update(MANY.long() - 8, MANY, EVEN, 0.1)),
 ]
 
 

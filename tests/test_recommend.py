@@ -370,7 +370,7 @@ def test_what_has_no_such_objective_is_refused_in_one_line() -> None:
 def test_another_rule_is_refused_before_the_search(rule: Any) -> None:
     bound = RiskUpperConfidenceBound(gp(), ENVIRONMENT, Expectation(), beta=4.0)
     unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-    with pytest.raises(ValueError, match=r"Expected `rule` in .'posterior_mean', 'expected_risk'"):
+    with pytest.raises(ValueError, match=r"`rule` to be one of .'posterior_mean', 'expected_risk'"):
         recommend_everywhere(bound, unit, seeds=0, rule=rule)
 
 

@@ -1,7 +1,7 @@
 r"""Select the value of the environment to query with a decision."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import as_floating, as_tensor, in_short
+from botorch_risk.arguments import as_floating, as_tensor, check_kind, first_index, in_short
 from botorch_risk.engine import Belief
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.points import as_points
@@ -73,7 +73,7 @@ def lacing_mask(
     empty = ~mask.any(dim=-1)
 
     def refuse() -> None:
-        index = tuple(empty.nonzero()[0].tolist())
+        index = first_index(empty)
         raise InputDataError(
             "Expected a lacing value, as every distribution has one. Got none at "
             f"{index}, where the values-at-risk are {low[index]} of {in_short(lower[index])} and "
@@ -197,8 +197,7 @@ def select_lacing_value(
         >>> select_lacing_value(acqf, decision, "uniform", seeds=0).shape
         torch.Size([1, 2])
     """
-    if rule not in get_args(LacingRule):
-        raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
+    check_kind(LacingRule, rule=rule)
     X = as_tensor("X", X)
     with torch.no_grad():
         lower, upper, weights = acqf.pointwise_bounds(X)

@@ -273,7 +273,7 @@ def select_mean_variance_gp(
     if len(chosen) != 1 or any(part.num_outputs != 1 for part in models):
         raise UnsupportedError(
             "Expected one weight that is not 0, over models of one output each: the noise of a sum "
-            f"is not modelled. Got {in_short(weights)}, {model.num_outputs=}."
+            f"is not modelled. Got weights {in_short(weights)}, {model.num_outputs=}."
         )
     selected = models[chosen[0]]
     require_mean_variance_gp(selected)

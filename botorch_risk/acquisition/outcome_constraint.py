@@ -9,6 +9,7 @@ from typing import Any
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.arguments import in_short
 from botorch_risk.environments import Environment
 from botorch_risk.models.outcomes import warn_if_out_of_reach
 
@@ -66,7 +67,7 @@ def check_constraints(constraints: Sequence[Any]) -> None:
         if not isinstance(each, OutcomeConstraint):
             raise TypeError(
                 "Expected a `RiskConstraint`, a `NoisyChanceConstraint` or a `NoiseConstraint` "
-                f"among the constraints. Got {each!r}; a function of samples goes to an "
+                f"among the constraints. Got {in_short(each)}; a function of samples goes to an "
                 "acquisition function of BoTorch, as its own `constraints`, which sees one risk "
                 "for each output of a reduced model."
             )

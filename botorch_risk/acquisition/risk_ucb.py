@@ -3,7 +3,7 @@ r"""Confidence bounds of a risk measure of the environment: one class for many p
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -17,6 +17,7 @@ from botorch_risk.acquisition.pointwise import (
     per_point,
     register_weights,
 )
+from botorch_risk.arguments import check_kind
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_of_readings
@@ -111,8 +112,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             UnsupportedError: If the measure needs points and the environment has none, or the model
                 is one of risks already.
         """
-        if optimism not in get_args(Optimism):
-            raise ValueError(f"Expected `optimism` in {get_args(Optimism)}. Got {optimism!r}.")
+        check_kind(Optimism, optimism=optimism)
         refuse_reduced(model)
         environment, risk_measure = parts_of(environment, risk_measure)
         super().__init__(model=model)

@@ -100,7 +100,9 @@ def select_value(
         raise ValueError("Expected at least one `risk_measure`. Got none.")
     for each in constraints:
         if not isinstance(each, RiskWithLimit):
-            raise TypeError(f"Expected `constraints` such as `RiskConstraint`. Got {each!r}.")
+            raise TypeError(
+                f"Expected `constraints` such as `RiskConstraint`. Got {in_short(each)}."
+            )
     parts = [parts_of(environment, measure) for measure in measures]
     X = as_points(X, model)
     if X.dim() < 2 or X.numel():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from ax.api.client import Client
 from ax.core.experiment import Experiment
 
+from botorch_risk.arguments import check_kind, in_short
 from botorch_risk.ax.acquisition import parts_of
 from botorch_risk.ax.fitted import confidence_bound, encoded, fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
@@ -82,7 +83,7 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     """
     check_rule(rule)
     if not isinstance(client, Client):
-        raise TypeError(f"Expected a client of Ax. Got {client!r}.")
+        raise TypeError(f"Expected a client of Ax. Got {in_short(client)}.")
     experiment = client._experiment
     return recommended_arm(
         experiment, fitted_adapter(experiment, client._generation_strategy), rule
@@ -91,8 +92,7 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
 
 def check_rule(rule: str) -> None:
     r"""Raises ValueError unless it is a rule by which arms are recommended."""
-    if rule not in get_args(Rule):
-        raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule!r}.")
+    check_kind(Rule, rule=rule)
 
 
 def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule) -> BestArm:

@@ -3,7 +3,7 @@ r"""Generation strategies for Ax, from its own nodes."""
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -13,7 +13,7 @@ from botorch.utils.types import DEFAULT
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.acquisition.lacing import LacingRule, check_has_lacing_value
 from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.arguments import as_floating, check_counts, check_positive
+from botorch_risk.arguments import as_floating, check_counts, check_kind, check_positive, in_short
 from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.nodes import after_sobol, constraints_of, generator_spec, standardized
@@ -200,8 +200,7 @@ def value_at_risk(
     measure = ValueAtRisk(risk_level) if risk_measure is None else risk_measure
     check_risk_measure(measure)
     _check_values_and_probabilities(contexts)
-    if rule not in get_args(LacingRule):
-        raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
+    check_kind(LacingRule, rule=rule)
     value_of_rule(value_rule)
     if value_rule == "lacing":
         check_has_lacing_value(measure)
@@ -266,7 +265,7 @@ def under_perturbed_inputs(
         'under_perturbed_inputs'
     """
     if not isinstance(deviations, Mapping) or not deviations:
-        raise ValueError(f"Expected positive deviations by name. Got {deviations!r}.")
+        raise ValueError(f"Expected positive deviations by name. Got {in_short(deviations)}.")
     check_positive(**{f"deviations[{name!r}]": each for name, each in deviations.items()})
     check_counts(n_w=n_w)
     measure = Expectation() if risk_measure is None else risk_measure
@@ -296,14 +295,14 @@ def under_perturbed_inputs(
 
 def _check_metric(metric: str) -> None:
     if not isinstance(metric, str):
-        raise TypeError(f"Expected `metric` to be the name of one metric. Got {metric!r}.")
+        raise TypeError(f"Expected `metric` to be the name of one metric. Got {in_short(metric)}.")
 
 
 def _bounds_of(contexts: Mapping[str, tuple[float, float]]) -> list[list[float]]:
     r"""The bounds of contexts; raises ValueError unless they are finite and in order."""
     pairs = list(contexts.values()) if isinstance(contexts, Mapping) else []
     if not pairs or not all(_are_numbers(pair) and len(pair) == 2 for pair in pairs):
-        raise ValueError(f"Expected the bounds of each context, by name. Got {contexts!r}.")
+        raise ValueError(f"Expected the bounds of each context, by name. Got {in_short(contexts)}.")
     bounds = [[float(bound) for bound in pair] for pair in pairs]
     for name, (lower, upper) in zip(contexts, bounds, strict=True):
         if not -math.inf < lower < upper < math.inf:
@@ -320,7 +319,7 @@ def _check_values_and_probabilities(contexts: Mapping[str, Any]) -> None:
     if not (pairs and are_pairs and all(_are_numbers(part) for pair in pairs for part in pair)):
         raise ValueError(
             "Expected the values of each context and their probabilities, by name, as in "
-            f"{{'wind': ([0.0, 5.0], [0.4, 0.6])}}. Got {contexts!r}."
+            f"{{'wind': ([0.0, 5.0], [0.4, 0.6])}}. Got {in_short(contexts)}."
         )
     if any(len(values) != len(shares) for values, shares in pairs):
         raise ValueError(

@@ -31,7 +31,7 @@ from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms.outcome import Standardize
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.arguments import check_counts, check_integers
+from botorch_risk.arguments import check_counts, check_integers, in_short
 from botorch_risk.ax.contextual import MIN_SPREAD
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.ax.trials import present_config, settled_data
@@ -289,7 +289,7 @@ def after_sobol(
 def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, Any]) -> None:
     r"""Raise TypeError unless Ax can build an acquisition function with these options."""
     if not (isinstance(acquisition, type) and issubclass(acquisition, AcquisitionFunction)):
-        raise TypeError(f"Expected `acquisition` to be a class. Got {acquisition!r}.")
+        raise TypeError(f"Expected `acquisition` to be a class. Got {in_short(acquisition)}.")
     constructor: Any = get_acqf_input_constructor(acquisition)
     # BoTorch wraps the function whose arguments these are, without saying so to `inspect`.
     wrapped = [cell.cell_contents for cell in constructor.__closure__ or ()]

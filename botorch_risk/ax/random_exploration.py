@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import get_args
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from ax.generation_strategy.transition_criterion import TransitionCriterion
 from ax.utils.common.serialization import serialize_init_args
 from torch import Tensor
 
-from botorch_risk.arguments import check_integers, check_positive
+from botorch_risk.arguments import check_integers, check_kind, check_positive, in_short
 from botorch_risk.ax.trials import STORED_DECIMALS, settled_data, single_objective
 from botorch_risk.bandits import Exp3, RewardScale, exploration_rate, scale_reward
 from botorch_risk.bandits.exp3 import draw_arms
@@ -52,11 +51,7 @@ class Exp3Criterion(TransitionCriterion):
         exploration: float | None = None,
         seed: int = 0,
     ) -> None:
-        if reward_scale not in get_args(RewardScale):
-            raise ValueError(
-                f"Expected `reward_scale` to be one of {get_args(RewardScale)}. Got "
-                f"{reward_scale!r}."
-            )
+        check_kind(RewardScale, reward_scale=reward_scale)
         if exploration is not None:
             check_positive(exploration=exploration)
         check_integers(seed=seed)
@@ -201,7 +196,7 @@ def with_random_exploration(
         ['Sobol', 'Random', 'risk_averse']
     """
     if not isinstance(strategy, GenerationStrategy):
-        raise TypeError(f"Expected a generation strategy. Got {strategy!r}.")
+        raise TypeError(f"Expected a generation strategy. Got {in_short(strategy)}.")
     *initial, inner = strategy.clone_reset()._nodes
     if not initial or inner.transition_criteria:
         raise UnsupportedError(

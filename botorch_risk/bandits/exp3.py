@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_numbers, first_wrong
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_counts,
+    check_kind,
+    check_numbers,
+    first_wrong,
+)
 from botorch_risk.seeding import Draws, as_seeds
 
 
@@ -91,11 +98,11 @@ class Exp3:
                 f"`probabilities` `{count} x {num_arms}`. Got {arms.shape=}, {rewards.shape=}, "
                 f"{counts.shape=}, {probabilities.shape=}."
             )
-        known = (arms >= 0) & (arms < num_arms) & (arms % 1 == 0)
-        if arms.is_floating_point() or not bool(known.all()):
-            wrong = arms.dtype if known.all() else first_wrong(arms, known)
+        known = (arms >= 0) & (arms < num_arms) & (not arms.is_floating_point())
+        if not known.all():
             raise InputDataError(
-                f"Expected `arms` to be whole numbers from 0 to {num_arms - 1}. Got {wrong}."
+                f"Expected `arms` to be whole numbers from 0 to {num_arms - 1}. "
+                f"Got {first_wrong(arms, known)}."
             )
         if not (finite := rewards.isfinite() | ~counts).all():
             raise InputDataError(
@@ -189,8 +196,7 @@ def scale_reward(
         so_far: All outcomes, `R x n`.
         scale: Which of them.
     """
-    if scale not in get_args(RewardScale):
-        raise ValueError(f"Expected `scale` to be one of {get_args(RewardScale)}. Got {scale!r}.")
+    check_kind(RewardScale, scale=scale)
     rewards = as_floating(rewards, "rewards")
     initial, so_far = as_floating(initial, "initial"), as_floating(so_far, "so_far")
     low, high = _range(initial)

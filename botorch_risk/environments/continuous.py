@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-from botorch_risk.arguments import as_floating, check_bounds, check_counts
+from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_kind
 from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import (
     box_points,
@@ -80,8 +80,7 @@ class ContinuousEnvironment(IndependentEnvironment):
         check_bounds(bounds)
         check_counts(n_w=n_w)
         check_counts(0, n_ball=n_ball)
-        if rule not in get_args(Rule):
-            raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
+        check_kind(Rule, rule=rule)
         if seeds is not None:
             as_seeds(seeds)  # also where the rule draws nothing
         # Copies: the caller may change the parameters later.
@@ -186,13 +185,8 @@ class BoundedMarginals(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         bounds = as_floating(bounds, "bounds")
-        if not isinstance(marginals, Distribution):
-            raise TypeError(
-                "Expected `marginals` to be a distribution of `torch.distributions`. "
-                f"Got {marginals!r}."
-            )
-        if beyond not in get_args(Beyond):
-            raise ValueError(f"Expected `beyond` to be one of {get_args(Beyond)}. Got {beyond=}.")
+        check_kind(Distribution, marginals=marginals)
+        check_kind(Beyond, beyond=beyond)
         d_w = bounds.shape[-1]
         if marginals.event_shape or marginals.batch_shape not in (torch.Size(), torch.Size([d_w])):
             raise UnsupportedError(

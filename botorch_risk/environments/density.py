@@ -2,14 +2,14 @@ r"""The kernel density estimate of W as a distribution."""
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, check_kind
 
 AtBounds = Literal["truncate", "reflect", "clip"]
 
@@ -52,10 +52,7 @@ class KernelDensity(Distribution):
         at_bounds: AtBounds = "truncate",
         validate_args: bool | None = None,
     ) -> None:
-        if at_bounds not in get_args(AtBounds):
-            raise ValueError(
-                f"Expected `at_bounds` to be one of {get_args(AtBounds)}. Got {at_bounds=}."
-            )
+        check_kind(AtBounds, at_bounds=at_bounds)
         observed, bandwidth = as_floating(observed, "observed"), as_floating(bandwidth, "bandwidth")
         bounds = as_tensor("bounds", bounds)
         self.observed, self.bandwidth = observed.clone(), bandwidth.clone()

@@ -15,7 +15,7 @@ from botorch_risk.arguments import (
     check_counts,
     check_nonnegative,
     check_rows,
-    first_wrong,
+    in_short,
 )
 from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import seeded_uniforms, tensor_grid
@@ -55,7 +55,7 @@ class DiscreteEnvironment(IndependentEnvironment):
         if not all(0 <= column < d_w for column in self.categories):
             raise BotorchTensorDimensionError(
                 f"Expected `categories` among the columns 0 to {d_w - 1} of W. "
-                f"Got {self.categories}."
+                f"Got {in_short(self.categories)}."
             )
         codes = points[..., list(self.categories)]
         if (codes % 1 != 0).any():
@@ -83,12 +83,10 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
         )
     probabilities = probabilities.detach()
     total = probabilities.double().sum(dim=-1, keepdim=True)
-    fits = (total - 1).abs() <= SUM_TOLERANCE
-    if not ((probabilities >= 0).all() and fits.all()):
-        wrong = "" if fits.all() else f" and a sum of {first_wrong(total, fits)}"
+    if not ((probabilities >= 0).all() and ((total - 1).abs() <= SUM_TOLERANCE).all()):
         raise ValueError(
             "Expected probabilities of at least 0 that sum to 1. "
-            f"Got a smallest of {probabilities.min().item()}{wrong}."
+            f"Got a smallest of {probabilities.min()} and sums {in_short(total.squeeze(-1))}."
         )
     return (probabilities.double() / total).to(points).expand(shape)
 

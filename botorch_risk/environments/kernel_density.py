@@ -21,8 +21,10 @@ from botorch_risk.arguments import (
     as_tensor,
     check_bounds,
     check_counts,
+    check_kind,
     check_rows,
-    first_wrong,
+    first_index,
+    in_short,
 )
 from botorch_risk.engine import minimize_rows
 from botorch_risk.environments.density import AtBounds, KernelDensity
@@ -116,7 +118,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
         if ddof not in (0, 1) or not 0 < as_floating(relative_floor, "relative_floor") < math.inf:
             raise ValueError(
                 "Expected `ddof` 0 or 1 and a finite `relative_floor` > 0. "
-                f"Got {ddof=}, {relative_floor=}."
+                f"Got ddof={in_short(ddof)}, relative_floor={in_short(relative_floor)}."
             )
         if bounds is not None:
             check_bounds(bounds, observed.shape[-1])
@@ -225,11 +227,10 @@ def _range(observed: Tensor, bounds: Tensor | None) -> Tensor:
     if bounds is not None:
         return (bounds[1] - bounds[0]).expand_as(observed[..., 0, :])
     spread = observed.amax(dim=-2) - observed.amin(dim=-2)
-    differ = spread > torch.finfo(observed.dtype).eps * observed.abs().amax(dim=-2)
-    if not differ.all():
+    if not (spread > torch.finfo(observed.dtype).eps * observed.abs().amax(dim=-2)).all():
         raise InputDataError(
             "Expected `bounds`, or values of W that differ in every dimension, to derive a "
-            f"bandwidth from. Got a range of {first_wrong(spread, differ)}."
+            f"bandwidth from. Got values that range over {in_short(spread)}."
         )
     return spread
 
@@ -237,11 +238,10 @@ def _range(observed: Tensor, bounds: Tensor | None) -> Tensor:
 def _check_options(
     bandwidth: Bandwidth | Tensor, rule: Rule, bounds: Tensor | None, n_ball: int
 ) -> None:
-    if rule not in get_args(Rule):
-        raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
+    check_kind(Rule, rule=rule)
     if isinstance(bandwidth, Tensor):
         if not ((bandwidth > 0) & bandwidth.isfinite()).all():
-            raise ValueError(f"Expected a finite `bandwidth` > 0. Got {bandwidth=}.")
+            raise ValueError(f"Expected a finite `bandwidth` > 0. Got {in_short(bandwidth)}.")
     elif bandwidth not in get_args(Bandwidth):
         raise ValueError(
             f"Expected `bandwidth` to be a tensor or one of {get_args(Bandwidth)}. "
@@ -252,13 +252,13 @@ def _check_options(
 
 
 def _check_within(observed: Tensor, bounds: Tensor, at_bounds: AtBounds) -> None:
-    outside = ((observed < bounds[0]) | (observed > bounds[1])).any(dim=-1)
+    outside = (observed < bounds[0]) | (observed > bounds[1])
 
     def refuse() -> None:
-        index = tuple(outside.nonzero()[0].tolist())
+        index = first_index(outside)
         raise InputDataError(
             "Expected `observed` to be within the bounds unless at_bounds='clip'. "
-            f"Got {observed[index].tolist()} at {index} for {bounds.tolist()=}."
+            f"Got {observed[index].item()} at {index}, outside {bounds[:, index[-1]].tolist()}."
         )
 
     if at_bounds != "clip":
@@ -289,7 +289,7 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
     observed = as_floating(observed, "observed")
     t, d_w = observed.shape[-2:]
     if ddof not in (0, 1):
-        raise ValueError(f"Expected `ddof` 0 or 1. Got {ddof}.")
+        raise ValueError(f"Expected `ddof` 0 or 1. Got {in_short(ddof)}.")
     if t <= ddof:
         return torch.zeros_like(observed[..., 0, :])
     factor = (4 / (d_w + 2)) ** (1 / (d_w + 4)) * t ** (-1 / (d_w + 4))

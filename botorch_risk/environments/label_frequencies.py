@@ -19,7 +19,8 @@ from botorch_risk.arguments import (
     check_fields,
     check_probability,
     check_rows,
-    first_wrong,
+    first_index,
+    in_short,
 )
 from botorch_risk.environments.density import KernelDensity
 from botorch_risk.environments.discrete import DiscreteEnvironment
@@ -84,13 +85,10 @@ class LabelFrequencies:
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(sorted(self.categories)))
         prior = as_floating(self.prior, "prior")
-        if prior.dim() > 1:
+        if prior.dim() > 1 or not ((prior > 0) & prior.isfinite()).all():
             raise ValueError(
-                f"Expected one number as `prior`, or one for each label. Got {prior.shape=}."
-            )
-        if not (fits := (prior > 0) & prior.isfinite()).all():
-            raise ValueError(
-                f"Expected `prior` to be finite and > 0. Got {first_wrong(prior, fits)}."
+                "Expected `prior` to be finite and > 0, one number or one for each label. "
+                f"Got {in_short(prior)}."
             )
 
     def codes(self, bounds: Tensor) -> dict[int, list[float]]:
@@ -219,7 +217,7 @@ def check_labels(contexts: Tensor, codes: Mapping[int, Sequence[float]]) -> None
         labels = contexts[..., column]
         unknown = ~torch.isin(labels, labels.new_tensor(known)) & ~labels.isnan()
         if unknown.any():
-            index = tuple(unknown.nonzero()[0].tolist())
+            index = first_index(unknown)
             raise InputDataError(
                 f"Expected the labels in column {column} of contexts to have a code of "
                 f"{known[0]:g} to {known[-1]:g}. Got {labels[index]:g} at {index}."

@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_bounds, check_flags
+from botorch_risk.arguments import as_floating, check_bounds, check_flags, first_index
 from botorch_risk.environments.environment import IndependentEnvironment
 from botorch_risk.environments.kernel_density import KernelDensityEnvironment
 from botorch_risk.environments.label_frequencies import LabelFrequencies, check_labels
@@ -91,11 +91,12 @@ class ObservedContexts:
         lower, upper = bounds = self.context_bounds.to(contexts)
         outside = (lower > contexts) | (upper < contexts)
         if outside.any() and not self.may_leave:
+            index = first_index(outside)
             raise InputDataError(
                 "Expected contexts within `context_bounds`, unless they may leave them: "
                 "`ObservedContexts(..., may_leave=True)`, or of a strategy with `density_options` "
                 "{'at_bounds': 'clip'}. "
-                f"Got {contexts[outside][0].item()}, context_bounds={bounds.tolist()}."
+                f"Got {contexts[index].item()} at {index}, outside {bounds[:, index[-1]].tolist()}."
             )
 
     def learnt(self, observed: Tensor, seeds: int | Sequence[int]) -> IndependentEnvironment:

@@ -14,7 +14,7 @@ from botorch.optim.fit import fit_gpytorch_mll_scipy
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_flags, check_nonnegative
+from botorch_risk.arguments import check_counts, check_flags, check_nonnegative, in_short
 from botorch_risk.engine import (
     FitResult,
     MarginalLikelihoodObjective,
@@ -207,7 +207,8 @@ def _read(mll: MarginalLogLikelihood, closure: Callable[..., Any] | None) -> Any
     r"""The parts of the model, or why the closed form does not support it or the loss."""
     if closure is not None:
         raise UnsupportedError(
-            f"Expected no `closure`: the closed form has its own loss and gradient. Got {closure}."
+            "Expected no `closure`: the closed form has its own loss and gradient. "
+            f"Got {in_short(closure)}."
         )
     if type(mll) is not ExactMarginalLogLikelihood:
         return f"a loss of type {type(mll).__name__}"

@@ -5,7 +5,7 @@ import importlib.util
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, get_args, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -15,7 +15,14 @@ from botorch.models.transforms import Standardize
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, check_flags
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_bounds,
+    check_counts,
+    check_flags,
+    check_kind,
+)
 from botorch_risk.engine import FitResult, Optimum, fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
@@ -123,8 +130,7 @@ class PseudoData:
         check_counts(0, num_restarts=self.num_restarts)
         if self.num_pseudo is not None:
             check_counts(num_pseudo=self.num_pseudo)
-        if self.points not in get_args(Design):
-            raise ValueError(f"Expected `points` in {get_args(Design)}. Got {self.points!r}.")
+        check_kind(Design, points=self.points)
         if self.bounds is not None:
             check_bounds(as_floating(self.bounds, "bounds"))
 

@@ -9,7 +9,7 @@ from gpytorch.kernels import ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import GammaPrior
 
-from botorch_risk.arguments import check_positive
+from botorch_risk.arguments import check_positive, in_short
 
 
 def set_gamma_priors(
@@ -49,7 +49,7 @@ def set_gamma_priors(
     if reading not in ("rate", "scale") or density_of not in ("log", "natural"):
         raise ValueError(
             "Expected `reading` 'rate' or 'scale' and `density_of` 'log' or 'natural'. "
-            f"Got {reading=}, {density_of=}."
+            f"Got reading={in_short(reading)}, density_of={in_short(density_of)}."
         )
     check_positive(shape=shape, second=second, lower_bound=lower_bound)
     kernel = model.covar_module

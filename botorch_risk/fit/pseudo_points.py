@@ -1,13 +1,21 @@
 r"""Points spread evenly over the domain, each with its nearest observation."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts, first_wrong
+from botorch_risk.arguments import (
+    as_floating,
+    as_tensor,
+    check_bounds,
+    check_counts,
+    check_kind,
+    first_index,
+    first_wrong,
+)
 from botorch_risk.matrices import squared_differences
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
@@ -194,8 +202,7 @@ def _with_all_observations(
 
 def _draw(bounds: Tensor, counts: Sequence[int], seeds: int | Sequence[int], design: str) -> Tensor:
     r"""Draw `R x max(counts) x d` points; copies of the first one fill up each replicate."""
-    if design not in get_args(Design):
-        raise ValueError(f"Expected `points` to be one of {get_args(Design)}. Got {design!r}.")
+    check_kind(Design, points=design)
     d, replicates = bounds.shape[-1], []
     for seed, count in zip(as_seeds(seeds, len(counts)), counts, strict=True):
         stream = derive_seed(seed, "pseudo-points")
@@ -224,9 +231,10 @@ def _check(X: Tensor, bounds: Tensor, observed: Tensor) -> None:
     # Inputs that come back from a unit cube may lie a rounding error outside.
     slack = 4 * torch.finfo(X.dtype).eps * bounds.abs().amax(dim=0).to(X)
     inside = (bounds[0].to(X) - slack <= X) & (bounds[1].to(X) + slack >= X)
-    outside = ~inside.all(dim=-1) & observed
+    outside = ~inside & observed.unsqueeze(-1)
     if outside.any():
+        index = first_index(outside)
         raise InputDataError(
             "Expected `bounds` that contain the data, in the units of the model's inputs. Got "
-            f"{X[outside][0].tolist()}, bounds={bounds.tolist()}."
+            f"{X[index].item()} at {index}, outside {bounds[:, index[-1]].tolist()}."
         )

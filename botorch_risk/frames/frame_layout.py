@@ -15,6 +15,7 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.outcome_constraint import OutcomeConstraint
+from botorch_risk.arguments import in_short
 from botorch_risk.environments import DiscreteEnvironment, LabelFrequencies, ObservedContexts
 from botorch_risk.frames.named_columns import NamedColumn, check_names, numbers_of
 from botorch_risk.papers.truvar.goals import LevelSetGoal
@@ -321,7 +322,7 @@ def _columns(
     kind: str, described: Mapping[str, Any], units: Mapping[str, str]
 ) -> tuple[NamedColumn, ...]:
     if not isinstance(described, Mapping) or not all(isinstance(name, str) for name in described):
-        raise ValueError(f"Expected `{kind}` to be named by strings. Got {described!r}.")
+        raise ValueError(f"Expected `{kind}` to be named by strings. Got {in_short(described)}.")
     return tuple(
         NamedColumn.of(name, values, units.get(name, "")) for name, values in described.items()
     )

@@ -68,7 +68,8 @@ def as_environment(environment: Any) -> Environment:
             return DiscreteEnvironment(parts.feature_set)
     elif not isinstance(environment, transforms.InputTransform):
         raise TypeError(
-            f"Expected an `Environment` of `botorch_risk.environments`. Got {environment!r}."
+            "Expected an `Environment` of `botorch_risk.environments`. "
+            f"Got {in_short(environment)}."
         )
     raise ValueError(
         "Expected BoTorch's `InputPerturbation`, additive and over all columns by a tensor, or "
@@ -106,7 +107,7 @@ def check_risk_measure(risk_measure: Any) -> None:
     if isinstance(risk_measure, of_one.RiskMeasureMCObjective):
         instead = f" Use `{counterpart(risk_measure)!r}`."
     raise TypeError(
-        f"Expected a `RiskMeasure` of `botorch_risk.risk`. Got {risk_measure!r}.{instead}"
+        f"Expected a `RiskMeasure` of `botorch_risk.risk`. Got {in_short(risk_measure)}.{instead}"
     )
 
 

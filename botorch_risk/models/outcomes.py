@@ -12,7 +12,7 @@ from botorch.exceptions.warnings import UserInputWarning
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.arguments import check_integers
+from botorch_risk.arguments import check_integers, in_short
 
 
 class ModelOfRisks(Model):
@@ -32,7 +32,7 @@ class ModelOfRisks(Model):
 def refuse_reduced(model: Model) -> None:
     r"""Raise UnsupportedError for a model of risks, and TypeError for anything but a model."""
     if not isinstance(model, Model):
-        raise TypeError(f"Expected `model` to be a model of BoTorch. Got {model!r}.")
+        raise TypeError(f"Expected `model` to be a model of BoTorch. Got {in_short(model)}.")
     parts = model.models if isinstance(model, ModelList) else [model]
     for part in parts:
         if isinstance(part, ModelOfRisks):

@@ -12,7 +12,7 @@ from gpytorch.means import ConstantMean
 from gpytorch.priors import LogNormalPrior, NormalPrior
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, in_short
 from botorch_risk.models.standardized_gp import standardized_gp
 
 # The prior of a lengthscale on the unit cube, of its logarithm: median and standard deviation.
@@ -75,7 +75,7 @@ def kernel_and_mean(
         ),
     }
     if nu not in _SMOOTHNESS:
-        raise ValueError(f"Expected `nu` to be one of {_SMOOTHNESS}. Got {nu=}.")
+        raise ValueError(f"Expected `nu` to be one of {_SMOOTHNESS}. Got {in_short(nu)}.")
     kernel = RBFKernel(**options) if nu == math.inf else MaternKernel(nu=nu, **options)
     scaled = ScaleKernel(kernel, LogNormalPrior(0.0, _SPREAD_SCALE), batch_shape=batch_shape)
     # GPyTorch starts at log(2); targets have unit variance.

@@ -10,7 +10,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import input as transforms
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_bounds
+from botorch_risk.arguments import as_floating, check_bounds, in_short
 from botorch_risk.models.outcome_scales import StandardDeviationScale
 from botorch_risk.models.renewed import has_room, remember_beginning, renew
 
@@ -122,7 +122,7 @@ def one_hot_inputs(
     check_bounds(bounds, may_be_equal=True)
     d = bounds.shape[-1]
     if missing := [column for column in categories if not -d <= column < d]:
-        raise InputDataError(f"Expected categories among {d} columns. Got {missing}.")
+        raise InputDataError(f"Expected categories among {d} columns. Got {in_short(missing)}.")
     if not categories:
         return transforms.Normalize(bounds.shape[-1], bounds=bounds)
     named = categories if isinstance(categories, Mapping) else {}

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.arguments import (
-    as_counts,
     check_arguments,
     check_counts,
     check_fields,
@@ -149,7 +148,14 @@ class WorthOfReadings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        object.__setattr__(self, "num_repeats", as_counts("num_repeats", self.num_repeats))
+        counts = tuple(self.num_repeats)
+        if not counts:
+            raise ValueError(
+                "Expected `num_repeats` to be a sequence of at least one integer. Got ()."
+            )
+        for count in counts:
+            check_counts(num_repeats=count)
+        object.__setattr__(self, "num_repeats", counts)
         check_counts(num_compared=self.num_compared)
         check_nonnegative(moving_cost=self.moving_cost, returning_cost=self.returning_cost)
         check_positive(reading_cost=self.reading_cost)

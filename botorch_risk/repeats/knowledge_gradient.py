@@ -15,7 +15,7 @@ from botorch_risk.acquisition.pointwise import (
     keep_unregistered,
     map_replicates,
 )
-from botorch_risk.arguments import check_counts, check_positive
+from botorch_risk.arguments import check_counts, check_positive, in_short
 from botorch_risk.engine import DomainPosterior, optimize_acqf_replicates
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
@@ -104,7 +104,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         counts = torch.as_tensor(list(num_repeats))
         if not counts.numel() or not bool(((counts >= 1) & (counts == counts.round())).all()):
             raise ValueError(
-                f"Expected whole `num_repeats` of at least 1, one or more. Got {num_repeats}."
+                "Expected whole `num_repeats` of at least 1, one or more. "
+                f"Got {in_short(num_repeats)}."
             )
         check_counts(num_compared=num_compared)
         check_positive(reading_cost=reading_cost)

@@ -2,13 +2,14 @@ r"""The minimax approximation of the worst case over a maximum-mean-discrepancy 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_functions, check_nonnegative
+from botorch_risk.arguments import check_kind, check_nonnegative
 from botorch_risk.risk import mmd
 from botorch_risk.risk.measure import Optimism, RiskMeasure
 from botorch_risk.steady import may_look
@@ -66,12 +67,8 @@ class MinimaxApproximation(RiskMeasure):
 
     def __post_init__(self) -> None:
         check_nonnegative(radius=self.radius)
-        check_functions(kernel=self.kernel)
-        if self.sensitivity not in get_args(Sensitivity):
-            raise ValueError(
-                f"Expected `sensitivity` to be one of {get_args(Sensitivity)}. "
-                f"Got {self.sensitivity=}."
-            )
+        check_kind(Callable, kernel=self.kernel)
+        check_kind(Sensitivity, sensitivity=self.sensitivity)
 
     def bind(self, environment: Any) -> MinimaxApproximation:
         r"""The measure over the points of an environment, whose kernel matrix is factored once.

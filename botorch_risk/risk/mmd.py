@@ -11,7 +11,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from linear_operator import to_dense
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_functions, check_nonnegative
+from botorch_risk.arguments import as_floating, check_kind, check_nonnegative
 from botorch_risk.risk.ball import Ball, of_finite_rows
 from botorch_risk.risk.mmd_few_points import MANY_ROWS, solve_on_few_points
 from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
@@ -181,7 +181,7 @@ class MaximumMeanDiscrepancyBall(Ball):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_functions(kernel=self.kernel)
+        check_kind(Callable, kernel=self.kernel)
 
     def bind(self, environment: Any) -> MaximumMeanDiscrepancyBall:
         r"""The measure over the points of an environment, whose kernel matrix is factored once."""

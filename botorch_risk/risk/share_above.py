@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_finite
+from botorch_risk.arguments import as_floating, check_finite, in_short
 from botorch_risk.risk.expectation import Expectation
 from botorch_risk.risk.measure import RiskMeasure
 
@@ -51,7 +51,7 @@ class ShareAbove(RiskMeasure):
     def __post_init__(self) -> None:
         check_finite(threshold=self.threshold)
         if not isinstance(self.under, RiskMeasure):
-            raise TypeError(f"Expected `under` to be a risk measure. Got {self.under!r}.")
+            raise TypeError(f"Expected `under` to be a risk measure. Got {in_short(self.under)}.")
         if not self.under.monotone:
             raise ValueError(f"Expected a monotone measure as `under`. Got {self.under!r}.")
 

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_functions, check_nonnegative
+from botorch_risk.arguments import as_floating, check_kind, check_nonnegative
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.matrices import sums_at
 from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop, of_finite_rows
@@ -292,7 +292,7 @@ class WassersteinBall(Ball):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_functions(metric=self.metric)
+        check_kind(Callable, metric=self.metric)
 
     def bind(self, environment: Any) -> WassersteinBall:
         r"""The measure over the points of an environment, whose distances are computed once."""
@@ -348,7 +348,7 @@ class WassersteinRegularization(RiskMeasure):
 
     def __post_init__(self) -> None:
         check_nonnegative(radius=self.radius)
-        check_functions(metric=self.metric)
+        check_kind(Callable, metric=self.metric)
 
     def bind(self, environment: Any) -> WassersteinRegularization:
         distances = without_copies(distances_of(self.metric, environment))

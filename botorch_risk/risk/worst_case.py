@@ -1,13 +1,14 @@
 r"""The worst case, which looks at no probability."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.arguments import check_kind
 from botorch_risk.risk.measure import PickingRiskMeasure
 
 Points = Literal["support", "points"]
@@ -30,8 +31,7 @@ class WorstCase(PickingRiskMeasure):
     over: Points = "support"
 
     def __post_init__(self) -> None:
-        if self.over not in get_args(Points):
-            raise ValueError(f"Expected `over` to be one of {get_args(Points)}. Got {self.over=}.")
+        check_kind(Points, over=self.over)
 
     def importance(self, weights: Tensor) -> Tensor:
         r"""All values count equally, whatever their weights."""

@@ -25,7 +25,13 @@ from botorch_risk.acquisition.outcome_constraint import OutcomeConstraint, check
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
 from botorch_risk.acquisition.without_compiling import without_compiling
-from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
+from botorch_risk.arguments import (
+    check_arguments,
+    check_counts,
+    check_fields,
+    check_nonnegative,
+    in_short,
+)
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment, ObservedContexts
@@ -407,6 +413,6 @@ def _reference_point(values: Sequence[float] | None, num_objectives: int) -> tup
     if len(found) != num_objectives or not all(map(math.isfinite, found)):
         raise ValueError(
             f"Expected `reference_point` of {num_objectives} finite values, or an `acquisition`. "
-            f"Got {values!r}."
+            f"Got {in_short(values)}."
         )
     return found

@@ -10,6 +10,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.outcome_constraint import check_constraints
+from botorch_risk.arguments import in_short
 from botorch_risk.constraints.noise_quantile import NoiseQuantileModel
 from botorch_risk.constraints.risk_constraint import (
     NoiseConstraint,
@@ -98,7 +99,7 @@ def robust(
         torch.Size([3])
     """
     if not isinstance(model, Model):
-        raise TypeError(f"Expected `model` to be a model of BoTorch. Got {model!r}.")
+        raise TypeError(f"Expected `model` to be a model of BoTorch. Got {in_short(model)}.")
     check_constraints(constraints)
     check_outcomes([each.outcome for each in constraints], model.num_outputs)
     if objectives is None:
@@ -159,7 +160,8 @@ def _objective_roles(
     for name, given in (("environment", environments), ("risk_measure", measures)):
         if len(given) != count:
             raise ValueError(
-                f"Expected one `{name}`, or one for each of the {count} objectives. Got {given!r}."
+                f"Expected one `{name}`, or one for each of the {count} objectives. "
+                f"Got {in_short(given)}."
             )
     parts = zip(objectives, environments, measures, strict=True)
     return [(Reduction(outcome, *parts_of(*pair)), None) for outcome, *pair in parts]

@@ -138,8 +138,7 @@ def _largest_share(number: Tensor, num_points: int, delta: float) -> Tensor:
 
 def _errors(name: str, errors: Any, like: Tensor) -> Tensor:
     errors = torch.as_tensor(errors).to(like)
-    if not ((errors >= 0) & errors.isfinite()).all():
-        raise ValueError(f"Expected `{name}` to be at least 0 and finite. Got {errors}.")
+    check_nonnegative(**{name: errors})
     try:
         return errors.expand_as(like)
     except RuntimeError as error:

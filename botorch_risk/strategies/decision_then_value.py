@@ -2,14 +2,14 @@ r"""A decision first, then the value of W to query with it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
 from botorch_risk.acquisition.select_value import RiskWithLimit, select_value
-from botorch_risk.arguments import check_fields
+from botorch_risk.arguments import check_fields, check_kind
 from botorch_risk.engine import Belief
 from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
@@ -113,6 +113,5 @@ VALUE_RULES: dict[ValueRule, ChooseValue] = {
 
 def value_of_rule(value_rule: ValueRule) -> ChooseValue:
     r"""The choice of W by its name."""
-    if value_rule not in get_args(ValueRule):
-        raise ValueError(f"Expected `value_rule` in {get_args(ValueRule)}. Got {value_rule!r}.")
+    check_kind(ValueRule, value_rule=value_rule)
     return VALUE_RULES[value_rule]

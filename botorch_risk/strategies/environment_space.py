@@ -11,7 +11,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.arguments import check_fields
+from botorch_risk.arguments import check_fields, first_index
 from botorch_risk.environments import (
     DiscreteEnvironment,
     IndependentEnvironment,
@@ -231,7 +231,7 @@ class EnvironmentSpace:
         supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
         outside = W.isfinite().all(dim=-1) & ~supported
         if outside.any():
-            index = tuple(outside.nonzero()[0].tolist())
+            index = first_index(outside)
             raise InputDataError(
                 "Expected every w in the support of its distribution. "
                 f"Got {W[index].tolist()} at {index}."

@@ -20,6 +20,7 @@ from botorch_risk.arguments import (
     check_bounds,
     check_counts,
     check_fields,
+    first_index,
 )
 from botorch_risk.engine import PointwiseAcquisition, PolytopeSampler, optimize_acqf_replicates
 from botorch_risk.models.standardized_gp import one_hot_inputs
@@ -479,8 +480,11 @@ def check_within(X: Tensor, bounds: Tensor) -> None:
     decisions, slack = X[..., : len(lower)], _ROUNDING * (upper - lower)
     outside = (decisions < lower - slack) | (decisions > upper + slack)
     if outside.any():
-        row = decisions[outside.any(dim=-1)][0].tolist()
-        raise InputDataError(f"Expected points within bounds={bounds.tolist()}. Got {row}.")
+        index = first_index(outside)
+        raise InputDataError(
+            f"Expected points within bounds. Got {decisions[index].item()} in column "
+            f"{index[-1]} of the point at {index[:-1]}, outside {bounds[:, index[-1]].tolist()}."
+        )
 
 
 def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:

@@ -28,7 +28,7 @@ from ax.storage.json_store.registry import (
 )
 from botorch.exceptions.warnings import InputDataWarning
 
-from botorch_risk.arguments import check_counts, check_integers, check_numbers
+from botorch_risk.arguments import check_counts, check_integers, check_numbers, in_short
 from botorch_risk.ax.trials import (
     as_stored,
     is_inside,
@@ -81,7 +81,9 @@ class FiniteTableNode(ExternalGenerationNode):
             if not each or isinstance(each, str):
                 raise ValueError(f"Expected `{name}` to be a list of parameters. Got {each!r}.")
         if rule is not None and rule not in TABLE_RULES:
-            raise ValueError(f"Expected `rule` to be one of {list(TABLE_RULES)}. Got {rule!r}.")
+            raise ValueError(
+                f"Expected `rule` to be one of {list(TABLE_RULES)}. Got {in_short(rule)}."
+            )
         check_numbers(noise_share=noise_share)
         if not 0 <= noise_share <= 1:
             raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")

@@ -9,6 +9,7 @@ import torch
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
+from botorch_risk.arguments import in_short
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -75,7 +76,10 @@ class CertifiedProblem(EnvironmentalTestProblem):
         known = certificates()
         if risk not in known.get(form, {}):
             pairs = "; ".join(f"{name}: {', '.join(risks)}" for name, risks in known.items())
-            raise ValueError(f"Expected a certified pair ({pairs}). Got {form=}, {risk=}.")
+            raise ValueError(
+                f"Expected a certified pair ({pairs}). Got form={in_short(form)}, "
+                f"risk={in_short(risk)}."
+            )
         self.form = FORMS[form]
         self.num_decision = self.form.num_decision
         self.num_environment = self.form.num_environment

@@ -3,7 +3,7 @@ r"""Problems whose noise depends on the point, with a known optimum of mean minu
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from botorch.test_functions.synthetic import Branin, Hartmann, SixHumpCamel, Syn
 from scipy.optimize import minimize
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import check_kind, check_nonnegative, in_short
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
 GRID_SIZE = 2**18  # points of the grid, whatever the dimension
@@ -193,10 +193,7 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
         dtype: torch.dtype = torch.double,
     ) -> None:
         check_nonnegative(noise_scale=noise_scale)
-        if sigmoid_is not in get_args(SigmoidIs):
-            raise ValueError(
-                f"Expected `sigmoid_is` to be one of {get_args(SigmoidIs)}. Got {sigmoid_is=}."
-            )
+        check_kind(SigmoidIs, sigmoid_is=sigmoid_is)
         super().__init__(risk_aversion, dtype)
         self.noise_scale = noise_scale
         self.sigmoid_is = sigmoid_is
@@ -295,7 +292,7 @@ class HeteroscedasticHartmann(HeteroscedasticTestProblem):
         self, dim: int = 3, risk_aversion: float = 1.0, dtype: torch.dtype = torch.double
     ) -> None:
         if dim not in (3, 6):
-            raise ValueError(f"Expected `dim` to be 3 or 6. Got {dim}.")
+            raise ValueError(f"Expected `dim` to be 3 or 6. Got {in_short(dim)}.")
         self.dim = dim
         self.continuous_inds = list(range(dim))
         self._bounds = [(0.0, 1.0)] * dim

@@ -2,13 +2,14 @@ r"""Base class for problems whose value-at-risk over an environmental variable i
 
 import math
 from abc import ABC
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from botorch.test_functions.synthetic import Branin, Hartmann
 from torch import Tensor
 from torch.distributions import Normal
 
+from botorch_risk.arguments import check_kind, in_short
 from botorch_risk.environments import ContinuousEnvironment, DiscreteEnvironment
 from botorch_risk.environments.continuous import BoundedMarginals
 from botorch_risk.environments.uniforms import tensor_grid
@@ -63,11 +64,7 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
         noise_std: float | None = 0.1,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        if distribution not in get_args(DistributionOfW):
-            raise ValueError(
-                f"Expected `distribution` to be one of {get_args(DistributionOfW)}. "
-                f"Got {distribution=}."
-            )
+        check_kind(DistributionOfW, distribution=distribution)
         self.distribution = distribution
         self.optimal_value_at_risk, self._optimal_decision = self._optima[distribution]
         self.dim = self.num_decision + self.num_environment
@@ -256,7 +253,9 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
             },
         }
         if num_decision not in optima:
-            raise ValueError(f"Expected 1 or 2 decision variables. Got {num_decision=}.")
+            raise ValueError(
+                f"Expected 1 or 2 decision variables. Got num_decision={in_short(num_decision)}."
+            )
         self.num_decision, self.num_environment = num_decision, 3 - num_decision
         self._optima = optima[num_decision]
         super().__init__(distribution, noise_std, dtype)

@@ -376,7 +376,7 @@ def test_an_empty_set_is_an_error_with_the_numbers(monkeypatch: pytest.MonkeyPat
 
 def test_bad_choices() -> None:
     X = torch.rand(2, 1, dtype=torch.float64)
-    with pytest.raises(ValueError, match=r"Expected `rule` to be one of .* Got rule='best'"):
+    with pytest.raises(ValueError, match=r"Expected `rule` to be one of .* Got 'best'"):
         select_lacing_value(build(), X, "best", seeds=0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"for each of 1 replicates\. Got 2 seeds"):
         select_lacing_value(build(), X, seeds=[0, 1])

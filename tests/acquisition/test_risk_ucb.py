@@ -136,7 +136,7 @@ def test_optimism_of_the_values_is_the_risk_of_their_upper_bounds(measure: RiskM
     else:
         assert (bold.evaluate(X) <= plain.evaluate(X) + 1e-12).all()
         assert (bold.evaluate(X) < plain.evaluate(X) - 1e-4).any()
-    with pytest.raises(ValueError, match=r"Expected `optimism` in .* Got 'none'"):
+    with pytest.raises(ValueError, match=r"Expected `optimism` to be one of .* Got 'none'"):
         RiskUpperConfidenceBound(model, environment, measure, beta=BETA, optimism="none")  # type: ignore[arg-type]
 
 

@@ -135,7 +135,7 @@ def test_other_rules_take_any_risk_with_constraints_and_pending_trials(value_rul
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match=r"`value_rule` in .*Got 'best'"):
+    with pytest.raises(ValueError, match=r"`value_rule` to be one of .*Got 'best'"):
         value_at_risk(WINDS, value_rule="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"as many probabilities as values"):
         value_at_risk({"wind": ([0.0, 1.0], [1.0])})

@@ -159,7 +159,7 @@ def test_whole_numbers_stay_whole() -> None:
     [
         ({"safe_points": torch.empty(0, 1)}, BotorchTensorDimensionError, "q >= 1"),
         ({"safe_points": torch.tensor([[0.1, 0.2]])}, BotorchTensorDimensionError, "x q x 1"),
-        ({"safe_points": torch.tensor([[3.0]])}, InputDataError, "within bounds="),
+        ({"safe_points": torch.tensor([[3.0]])}, InputDataError, "within bounds"),
         ({"constraints": []}, ValueError, "at least one constraint"),
         ({"constraints": [lambda x: x]}, TypeError, "each of type `NoisyChanceConstraint`"),
         ({"safety_beta": -1.0}, ValueError, "`beta`"),

@@ -116,7 +116,7 @@ def test_refuses_marginals_that_do_not_fit():
         with pytest.raises(UnsupportedError, match=message):
             ContinuousEnvironment(marginals, UNIT, 8, seeds=0)
     for no_distribution in (UNIT, UNIT.tolist(), "normal", Normal, None):
-        with pytest.raises(TypeError, match="Expected `marginals` to be a distribution of"):
+        with pytest.raises(TypeError, match="Expected `marginals` to be of type `Distribution`"):
             ContinuousEnvironment(no_distribution, UNIT, 4, seeds=0)
 
 

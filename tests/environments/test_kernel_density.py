@@ -107,13 +107,13 @@ def test_the_first_value_that_is_not_finite_is_named():
 def test_outside_values_are_named_by_replicate_and_row():
     observed = torch.full((2, 4, 1), 0.5, dtype=torch.double)
     observed[1, 2] = 1.5
-    with pytest.raises(InputDataError, match=r"Got \[1\.5\] at \(1, 2\)"):
+    with pytest.raises(InputDataError, match=r"Got 1\.5 at \(1, 2, 0\), outside \[0\.0, 1\.0\]"):
         environment(observed, seeds=[0, 1])
 
 
 def test_a_value_that_is_outside_in_one_column_is_refused():
     observed = torch.tensor([[0.5, 0.5], [0.5, 1.5]]).double()
-    with pytest.raises(InputDataError, match=r"Got \[0\.5, 1\.5\] at \(1,\)"):
+    with pytest.raises(InputDataError, match=r"Got 1\.5 at \(1, 1\), outside \[0\.0, 1\.0\]"):
         environment(observed, UNIT.expand(2, 2))
 
 

@@ -15,7 +15,7 @@ from tests.models.examples import repeats
 
 X, Y = repeats(8, 3)
 FAULTS: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"known_noise": 0.01}, TypeError, "`known_noise` to be callable or None. Got 0.01"),
+    ({"known_noise": 0.01}, TypeError, "`known_noise` to be a function or None. Got 0.01"),
     ({"known_noise": lambda X: X.sum(-1)}, BotorchTensorDimensionError, r"\(8, 1\).* Got \(8,\)"),
     ({"known_noise": lambda X: 0.1}, BotorchTensorDimensionError, "Got float"),
     ({"known_noise": lambda X: X[..., :1] - 9}, InputDataError, "variances >= 0 .*Got -.* in row"),

@@ -32,7 +32,7 @@ def test_rows_are_checked_and_rounded_as_those_of_the_box() -> None:
         ([1.0, 2.0, 0.0], "whole numbers of readings, at least 1.*Got 0"),
         ([1.0, 2.0, 2.5], r"whole numbers of readings.*Got 2\.5"),
         ([1.0, 2.5, 2.0], "whole numbers in the columns"),
-        ([3.0, 2.0, 2.0], "within bounds="),
+        ([3.0, 2.0, 2.0], "within bounds"),
     ],
 )
 def test_bad_rows_are_refused(row: list[float], message: str) -> None:

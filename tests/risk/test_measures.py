@@ -198,7 +198,7 @@ def test_risk_level_outside_the_unit_interval(level: float) -> None:
 
 
 def test_other_bad_arguments() -> None:
-    with pytest.raises(ValueError, match=r"`over` to be one of .* Got self.over='all'"):
+    with pytest.raises(ValueError, match=r"`over` to be one of .* Got 'all'"):
         WorstCase(over="all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"`risk_aversion` to be finite and >= 0. Got -1"):
         MeanVariance(-1.0)

@@ -94,9 +94,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"risks": torch.full((1, 3), torch.nan)}, "finite `risks`"),
     ({"epsilon": -1.0}, "`epsilon`"),
     ({"delta": 1.0}, "`delta`"),
-    ({"error": -0.1}, "`error` to be at least 0"),
+    ({"error": -0.1}, "`error` to be finite and >= 0"),
     ({"error": torch.zeros(2)}, r"`error` to be a number or of shape \(1, 3\)"),
-    ({"recommended_error": torch.nan}, "`recommended_error` to be at least 0"),
+    ({"recommended_error": torch.nan}, "`recommended_error` to be finite and >= 0"),
 ]
 
 

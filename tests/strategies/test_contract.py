@@ -172,7 +172,7 @@ def test_points_outside_the_bounds_and_empty_rounds_are_refused(case: StrategyCa
     Y = evaluate(strategy, X, 0, case.problem)
     far = X + 500 * torch.eye(X.shape[-1]).to(X)[0]
     for bad_X, bad_Y, error, message in (
-        (far, Y, InputDataError, "within bounds="),
+        (far, Y, InputDataError, "within bounds"),
         (X[:, :0], Y[:, :0], BotorchTensorDimensionError, "q >= 1"),
         (X[0], Y[0], BotorchTensorDimensionError, "q >= 1"),
     ):
@@ -220,5 +220,7 @@ def test_a_box_without_inputs_is_refused() -> None:
 def test_a_point_on_the_bounds_up_to_rounding_is_taken() -> None:
     strategy = random_search(torch.tensor([[0.0], [3.0]]).double(), seeds=0, num_initial=2)
     strategy.tell(torch.tensor([[[-1e-7], [3.0 + 1e-7]]]), torch.zeros(1, 2, 1))
-    with pytest.raises(InputDataError, match=r"within bounds=\[\[0.0\], \[3.0\]\]\. Got \[3.09"):
+    with pytest.raises(
+        InputDataError, match=r"within bounds\. Got 3\.09\d* in column 0 .* outside \[0\.0, 3"
+    ):
         strategy.tell(torch.tensor([[[1.0], [3.1]]]), torch.zeros(1, 2, 1))

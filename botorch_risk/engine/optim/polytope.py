@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from numpy import ndarray
-from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
@@ -283,6 +282,8 @@ def _solved(
     polytope: Polytope, direction: ndarray, depth: float, relaxed: bool, margin: float
 ) -> ndarray | None:
     r"""The solution of a mixed-integer program up to its precision; None without one."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     d, length, unit = polytope.d, polytope.length, np.eye(polytope.d)[polytope.free]
     # One more variable, the distance r to all limits: `a x + |a| r <= limit`, and bounds likewise.
     apart = np.linalg.norm(polytope.matrix[:, polytope.free], axis=1)

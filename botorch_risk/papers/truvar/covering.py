@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.arguments import as_floating, as_tensor, check_integers
+from botorch_risk.arguments import as_floating, as_tensor, check_integers, in_short
 from botorch_risk.engine import DomainPosterior
 from botorch_risk.papers.truvar.gain import (
     anticipated_gain,
@@ -285,7 +285,8 @@ def top_candidates(
         values = improvement * normal.cdf(z) + deviation * normal.log_prob(z).exp()
     else:
         raise ValueError(
-            f"Expected `score` 'upper_confidence_bound' or 'expected_improvement'. Got {score!r}."
+            "Expected `score` 'upper_confidence_bound' or 'expected_improvement'. "
+            f"Got {in_short(score)}."
         )
     allowed = torch.ones_like(values, dtype=torch.bool)
     if within is not None:

@@ -10,7 +10,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, first_index, in_short
 from botorch_risk.engine import DomainPosterior
 
 Noise = float | Tensor | Callable[[Tensor], Tensor]
@@ -59,7 +59,8 @@ class NoiseLevels:
                     raise ValueError(f"Expected a list of `{name}`. Got {values!r}.")
                 object.__setattr__(self, name, tuple(numbers.tolist()))
         if not self.variances or not all(0 <= v < math.inf for v in self.variances):
-            raise ValueError(f"Expected finite noise variances >= 0. Got {self.variances}.")
+            got = in_short(self.variances)
+            raise ValueError(f"Expected finite noise variances >= 0. Got {got}.")
         if self.costs is None:
             return
         if len(self.costs) != len(self.variances):
@@ -242,7 +243,7 @@ class SamplingTerms:
         cost = torch.stack([value.expand(X.shape[:-1]) for value in each], dim=-1)
         bad = ~(cost.isfinite() & (cost > 0))
         if bool(bad.any()):
-            where = tuple(bad.nonzero()[0].tolist())
+            where = first_index(bad)
             raise ValueError(
                 f"Expected finite costs > 0. Got {cost[where].item()} at {X[where[:-1]].tolist()}."
             )

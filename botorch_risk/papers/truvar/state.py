@@ -86,7 +86,7 @@ class GuaranteedWidth:
         if not (are_costs and min(costs) == self.min_cost):  # an epoch has a sample at least
             raise ValueError(
                 "Expected finite `epoch_costs`, at least one, each >= `min_cost` > 0. "
-                f"Got {self.epoch_costs=}, {self.min_cost=}."
+                f"Got epoch_costs={in_short(self.epoch_costs)}, {self.min_cost=}."
             )
 
     def beta(self, epoch: Tensor, start: Tensor, domain_size: int) -> Tensor:
