@@ -13,6 +13,7 @@ PACKAGES = {
     "BayBE's tables": ("baybe",),
     "BoFire's domains": ("bofire",),
     "A sampler for Optuna, in OptunaHub's form": ("optuna", "optunahub"),
+    "Advice on a study of Optuna": ("optuna",),
     "Xopt's contextual variables": ("xopt",),
 }
 

@@ -6,12 +6,28 @@ from typing import Any
 
 import pytest
 from ax.api.client import Client
+from botorch.exceptions.warnings import InputDataWarning
 
 from tests.ax.laboratory import PARAMETERS, node_of
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "ax.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
-FIRST, SECOND, THIRD, TABLE, PERTURBED, FOURTH, RELIABLE, EXPLORING, BEST, CARDS, PARTS = BLOCKS
+(
+    FIRST,
+    SECOND,
+    OLD,
+    SWITCHED,
+    PLOTS,
+    THIRD,
+    TABLE,
+    PERTURBED,
+    FOURTH,
+    RELIABLE,
+    EXPLORING,
+    BEST,
+    CARDS,
+    PARTS,
+) = BLOCKS
 
 
 def test_the_laboratory_takes_four_lines_beyond_plain_ax() -> None:
@@ -31,6 +47,20 @@ def test_a_context_takes_six_lines_beyond_plain_ax() -> None:
     exec(FIRST.partition("client = ")[0] + SECOND, found)
     assert node_of(found["client"], 7) == "under_uncertain_context"
     assert len(re.findall(r"  # \d$", SECOND, flags=re.MULTILINE)) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what `Client` calls
+def test_a_client_with_trials_goes_on_with_contexts_and_batches() -> None:
+    found: dict[str, Any] = {}
+    with pytest.warns(InputDataWarning, match="humidity"):
+        exec(OLD + SWITCHED, found)
+    assert len(found["client"].summarize()) == 18
+    assert node_of(found["client"], 17) == "under_uncertain_context"
+    exec(PLOTS, found)
+    assert [len(trial.arms) for trial in found["field"].trials.values()] == [3, 3, 3]
+    assert len(found["field"].lookup_data().df) == 18  # an outcome and a context of each arm
+    assert node_of(found["plots"], 2) == "under_uncertain_context"
 
 
 def test_a_simulator_takes_three_lines_beyond_plain_ax() -> None:
