@@ -136,9 +136,9 @@ def commands_of(path: Path) -> Iterator[Command]:
 
 
 def files_of(page: Path) -> Iterator[tuple[str, str]]:
-    r"""The files that a page asks its reader to write: YAML blocks that begin with a name."""
+    r"""The files that a page asks its reader to write: blocks that begin with a name."""
     for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
-        if fence[1] == "yaml" and (name := re.match(r"# (\S+\.yaml)\n", fence[2])):
+        if name := re.match(r"# (\w+\.(?:yaml|py))\n", fence[2]):
             yield name[1], fence[2]
 
 

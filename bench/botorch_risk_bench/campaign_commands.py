@@ -272,9 +272,13 @@ def board(
 def plan(campaign: Description, workers: Workers = 2) -> None:
     r"""Show the blocks of a campaign, and the block size that would finish it soonest."""
     from botorch_risk_bench.campaigns import Campaign, best_block_size
+    from botorch_risk_bench.campaigns.extras import check_extras
+    from botorch_risk_bench.campaigns.store import identity_of
 
-    with one_line_errors(ValueError):
+    with one_line_errors(ValueError, MissingExtraError):
         found = Campaign.read(campaign)
+        check_extras(found)
+        identity_of(found, "cpu")  # refuses what `run` refuses
         blocks = found.blocks()
         series = {block.series for block in blocks}
         seeds = max(each.num_seeds for each in found.series)

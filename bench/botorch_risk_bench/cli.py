@@ -154,22 +154,29 @@ def plot(
     path: StorePath,
     to: Annotated[Path, Folder(help="For the pictures.")] = Path("."),
     log: Annotated[bool, typer.Option(help="Logarithmic axis for simple regret.")] = False,
+    experiment: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which one, of a campaign with several.")
+    ] = None,
+    setting: Annotated[str, typer.Option(metavar="NAME", help="Of the campaign.")] = "default",
 ) -> None:
     r"""Write summary.md and pictures: regret by round, or F1 by cost for level sets.
 
     The pictures are cumulative_regret.png and simple_regret.png, and for a single input the models
     too; for several objectives, only simple_regret.png, of the hypervolume; for a level set,
-    f1.png.
+    f1.png. For your own experiment in a campaign they are the two of the regret: the store has all
+    that they need, and its modules are not run.
     """
     from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
     from botorch_risk_bench.campaigns.whole_files import write_text
-    from botorch_risk_bench.experiments import get_experiment
+    from botorch_risk_bench.experiments.registry import experiments
     from botorch_risk_bench.reports.plots import save_png
 
     with one_line_errors(ValueError), CampaignStore(path) as store:
-        records = ExperimentRecords(store)
-        definition = get_experiment(records.identity["experiment"], context.obj or ())
-        if definition.threshold is not None:
+        records = ExperimentRecords(store, experiment, setting)
+        identity, definition = records.identity, None
+        if "changed" not in identity["settings"]:  # in a setting, by what is stored alone
+            definition = experiments(context.obj or ()).get(identity["experiment"])
+        if definition is not None and definition.threshold is not None:
             pictures, page = _level_set_pictures(records, definition)
         else:
             pictures, page = _regret_pictures(records, definition, log)
@@ -193,18 +200,25 @@ def _title(identity: dict[str, Any]) -> str:
 
 
 def _regret_pictures(
-    store: ExperimentRecords, definition: ExperimentDefinition, log: bool
+    store: ExperimentRecords, definition: ExperimentDefinition | None, log: bool
 ) -> tuple[dict[str, Figure], str]:
     from botorch_risk_bench.experiments.problem import ProblemWithConstraints
     from botorch_risk_bench.reports.constraint_summary import constraint_markdown
     from botorch_risk_bench.reports.plots import plot_final_model, plot_regret
-    from botorch_risk_bench.reports.summary import regret_curves, summary_markdown
+    from botorch_risk_bench.reports.summary import (
+        AGAINST_BEST_SEEN,
+        regret_curves,
+        summary_markdown,
+    )
 
     curves, page, identity = regret_curves(store), summary_markdown(store), store.identity
-    if isinstance(definition.problem(), ProblemWithConstraints):
-        page += f"\n## Constraints\n\n{constraint_markdown([store], definition)}"
-    models = {label: plot_final_model(store, definition, label) for label in store.labels()}
-    pictures = {f"{label}_model": each for label, each in models.items() if each is not None}
+    pictures = {}
+    if definition is not None:
+        if isinstance(definition.problem(), ProblemWithConstraints):
+            page += f"\n## Constraints\n\n{constraint_markdown([store], definition)}"
+        models = {label: plot_final_model(store, definition, label) for label in store.labels()}
+        pictures = {f"{label}_model": each for label, each in models.items() if each is not None}
+    against = AGAINST_BEST_SEEN if identity["optimal_value"] is None else ""
     names = next(iter(curves.values())).names
     for name, first_round, log_scale in (("cumulative", 1, False), ("simple", 0, log)):
         if name not in names:
@@ -214,7 +228,7 @@ def _regret_pictures(
             f"{name} regret of {identity['objective']}",
             first_round,
             log_scale,
-            _title(identity),
+            _title(identity) + (f"; regret{against}" if against else ""),
         )
     return pictures, page
 

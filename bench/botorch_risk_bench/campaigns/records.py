@@ -1,5 +1,6 @@
 r"""The rounds of one experiment in a store, as tables and pictures read them."""
 
+import math
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,10 @@ class ExperimentRecords:
     def identity(self) -> dict[str, Any]:
         return self._identity
 
+    @property
+    def best_seen(self) -> float:
+        return best_seen(self._store, self._experiment, self._setting)
+
     def labels(self) -> list[str]:
         return list(self._labels)
 
@@ -108,6 +113,34 @@ class ExperimentRecords:
         values = [tensor_of(text, dtype, path) for text in texts]
         size = max(value.shape[0] if value.dim() else 0 for value in values)
         return torch.stack([_padded(value, size) for value in values])
+
+
+def best_seen(store: CampaignStore, experiment: str, setting: str = "default") -> float:
+    r"""The largest true objective of an experiment in a store, to take the regret against.
+
+        max f(x)   over all x evaluated or recommended, by any strategy, in any round, for any seed
+
+    If the optimum is unknown, this is the largest lower bound of it that the store can give; as the
+    objective is the true one, noise does not inflate it. All seeds and strategies share it: their
+    regrets are too small by the same number, so differences of the regret, paired by seed or not,
+    are those against the optimum. A best value for each seed would not do that: it would call a
+    seed solved in which every strategy failed. Ratios are not kept: the log regret and the board's
+    targets, which are fractions of the first regret, are of this number, and it may increase with
+    each round, seed and strategy that the store gets. If each seed has a problem of its own, only
+    the differences have a meaning.
+
+    Returns:
+        The value; minus infinity if no true objective is known.
+    """
+    dtype, found = store.identity_in(experiment, setting)["dtype"], [-math.inf]
+    for label in store.begun(experiment, setting):
+        for row in store.rows(experiment, label, setting):
+            found += [
+                tensor_of(text, dtype, store.path).nan_to_num(-math.inf).max().item()
+                for text in (row[7], row[9])
+                if text is not None
+            ]
+    return max(found)
 
 
 def records_by_series(

@@ -16,7 +16,7 @@ import torch
 
 from botorch_risk.arguments import check_counts, check_fields, check_nonnegative, check_positive
 from botorch_risk_bench.campaigns.claims import claim
-from botorch_risk_bench.campaigns.database import StoreError, checksum, has_begun
+from botorch_risk_bench.campaigns.database import StoreError, checksum, has_begun, without_optima
 from botorch_risk_bench.campaigns.description import Block, Campaign, Series, Setting
 from botorch_risk_bench.campaigns.engines import Engine, Processes, Serial
 from botorch_risk_bench.campaigns.extras import check_extras
@@ -93,7 +93,7 @@ class _Runner:
     ) -> None:
         self.store, self.campaign, self.engine, self.options = store, campaign, engine, options
         self.settings = campaign.settings()
-        self.name = checksum(json.dumps(store.identity, sort_keys=True)).hex()
+        self.name = checksum(json.dumps(without_optima(store.identity), sort_keys=True)).hex()
         # Without the strategies' states, which are read when a block is sent: all of them at once
         # would not fit into memory in a large campaign.
         found = {block: store.progress(block) for block in campaign.blocks()}

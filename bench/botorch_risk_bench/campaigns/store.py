@@ -18,12 +18,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from botorch.exceptions.errors import BotorchError
 
 from botorch_risk_bench.campaigns.claims import check_local
 from botorch_risk_bench.campaigns.damage import Survey, forget, survey
@@ -45,8 +48,11 @@ from botorch_risk_bench.campaigns.description import Block, Campaign, Series, bl
 from botorch_risk_bench.campaigns.schema import BLOCK, COLUMNS, IS_BLOCK, IS_KEY, KEY, NAMED
 from botorch_risk_bench.campaigns.stored_values import checked_identity
 from botorch_risk_bench.campaigns.worker import Failure, Report, Row, versions
-from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_space
+
+# Of Python's errors of a call, such as "f() missing 1 required keyword-only argument: 'x'".
+_CALLED = re.compile(r"^[\w.<>]+\(\) (got )?")
+_MISSING = re.compile(r"^missing \d+ required (keyword-only|positional) arguments?: ")
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,13 @@ class CampaignStore:
                 fewer rounds, and perhaps more series.
             device: The kind of device on which all of it runs.
 
+        The store keeps the optimal values that its campaign was last opened with: regret depends on
+        them, and no round does.
+
         Raises:
             StoreError: If the file is missing, corrupt, locked, no campaign's store, or another
                 campaign's: what differs is named. Nothing has been changed then.
-            ValueError: If a strategy does not take the arguments of a setting.
+            ValueError: If a problem or a strategy cannot be built in a setting.
         """
         self.path = Path(path)
         check_local(self.path)
@@ -98,8 +107,12 @@ class CampaignStore:
         extended = extend and has_begun(self.path)
         self._connection = open_database(self.path, None if extended else identity)
         try:
-            if campaign is not None and identity is not None and extended:
-                self._extend(campaign, identity)
+            if campaign is not None and identity is not None:
+                if extended:
+                    self._extend(campaign, identity)
+                elif self.identity != identity:  # by the optima alone, or it would be refused
+                    with transaction(self._connection, self.path):
+                        write_identity(self._connection, identity)
         except BaseException:
             self.close()
             raise
@@ -306,14 +319,11 @@ def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
             own = [block for block in blocks if block.series[::2] == (name, setting)]
             seeds = sorted({seed for block in own for seed in block.seeds})
             definition = campaign.definition(name, changes)
-            try:
+            with _building(f"the problem of {name!r}", setting):
                 problem = definition.problem_of(seeds)
-                for label in dict.fromkeys(block.strategy for block in own):
-                    _check_built(definition, label, decision_space(problem), seeds[:1], setting)
-            except SystemExit as error:
-                raise ValueError(
-                    f"Expected {name!r} to be built in the setting {setting!r}. Got {error!r}."
-                ) from error
+            for label in dict.fromkeys(block.strategy for block in own):
+                with _building(f"{label!r} of {name!r}", setting):
+                    definition.build(label, decision_space(problem), seeds[:1])
             experiments.setdefault(name, {})[setting] = definition.identity(problem)
     series = [dataclasses.asdict(each) for each in campaign.spelled_out()]
     return {
@@ -325,13 +335,20 @@ def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
     }
 
 
-def _check_built(
-    definition: ExperimentDefinition, label: str, space: Any, seeds: list[int], setting: str
-) -> None:
+@contextmanager
+def _building(what: str, setting: str) -> Iterator[None]:
+    r"""Name what cannot be built, as an error may name a function that several strategies call."""
     try:
-        definition.build(label, space, seeds)
+        yield
     except TypeError as error:
+        got = _MISSING.sub("no ", _CALLED.sub("", str(error)))
         raise ValueError(
-            f"Expected {label!r} of {definition.name!r} to take the arguments of the setting "
-            f"{setting!r}. Got {error}."
+            f"Expected {what} to get all of its arguments, and no others, in the setting "
+            f"{setting!r}. Got {got}."
+        ) from error
+    except (ValueError, BotorchError) as error:
+        raise ValueError(f"In the setting {setting!r}, {what}: {error}") from error
+    except SystemExit as error:
+        raise ValueError(
+            f"Expected {what} to be built in the setting {setting!r}. Got {error!r}."
         ) from error

@@ -37,8 +37,9 @@ class ExperimentDefinition:
         num_initial: The number of points in the initial design, which is round 0.
         num_rounds: The default number of rounds after it.
         objective: The risk objective in words, with its unit, for tables and pictures.
-        optimal_value: Reads the largest true objective off the problem. None means that
-            it is unknown; regret is then measured against the best value seen.
+        optimal_value: Reads the largest true objective off the problem. None means that it is
+            unknown; regret is then measured against the best seen. It may be added or corrected
+            after a campaign has run: the next `run` stores it.
         threshold: The level `h`, if the set where `f >= h` is sought rather than a maximum.
         settings: JSON values that further tell this experiment from others (a noise
             scale, a risk aversion). They are stored, and compared on resumption.

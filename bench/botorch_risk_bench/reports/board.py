@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk_bench.campaigns.database import StoreError
+from botorch_risk_bench.campaigns.records import best_seen
 from botorch_risk_bench.campaigns.store import CampaignStore
 from botorch_risk_bench.campaigns.stored_values import expected, number_of
 from botorch_risk_bench.campaigns.whole_files import replacing
@@ -34,26 +35,50 @@ class ExperimentRegrets:
     Args:
         settings: What else distinguishes the experiment, as JSON values.
         runs: The simple regret after the initial design and each round, by strategy and seed.
+        best_seen: What it is against if the optimum is unknown; see `campaigns.records.best_seen`.
     """
 
     experiment: str
     setting: str
     settings: Mapping[str, Any]
     runs: Runs
+    best_seen: float | None = None
 
     @property
     def name(self) -> str:
         default = self.setting == "default"
         return self.experiment if default else f"{self.experiment}, {self.setting}"
 
+    def joined(self, other: ExperimentRegrets, names: tuple[str, str]) -> ExperimentRegrets:
+        r"""With the runs of another campaign, both against the better of their bests."""
+        bests = [each.best_seen for each in (self, other) if each.best_seen is not None]
+        if len(bests) == 1:
+            raise StoreError(
+                f"Expected the optimum of {self.name} to be known in both of {names[0]!r} and "
+                f"{names[1]!r}, or in neither. Got it in one; run the other again, with it."
+            )
+        best = max(bests, default=None)
+        runs: dict[str, dict[int, list[float]]] = {}
+        for each in (self, other):
+            lower = 0.0 if best is None or each.best_seen is None else best - each.best_seen
+            for label, by_seed in each.runs.items():
+                mine = runs.setdefault(label, {})
+                if both := sorted(mine.keys() & by_seed.keys()):
+                    raise StoreError(
+                        f"Expected every run of {self.name}, {label} once. Got seeds {both} in "
+                        f"{names[0]!r} and in {names[1]!r}."
+                    )
+                mine |= {seed: [value + lower for value in run] for seed, run in by_seed.items()}
+        return dataclasses.replace(self, runs=runs, best_seen=best)
+
 
 @dataclass(frozen=True)
 class Regrets:
-    r"""The simple regrets of campaigns, for experiments with a known optimum.
+    r"""The simple regrets of campaigns, for experiments whose true objective is known.
 
     Args:
         strategies: The labels, in the campaign's order.
-        unknown: The names of experiments whose optimum is unknown.
+        unknown: The names of the others.
     """
 
     name: str
@@ -64,25 +89,28 @@ class Regrets:
     @classmethod
     def of(cls, store: CampaignStore) -> Regrets:
         objectives: dict[tuple[str, str], dict[str, dict[int, list[float]]]] = {}
+        played = set()
         for row in store.rows():
             experiment, strategy, setting, seed, _ = row[:5]
+            played.add((experiment, setting))
             if row[9] is not None:
                 runs = objectives.setdefault((experiment, setting), {}).setdefault(strategy, {})
                 runs.setdefault(seed, []).append(number_of(row[9], store.path))
         found, unknown = [], []
         for experiment, settings in store.identity["experiments"].items():
             for setting, identity in settings.items():
-                regrets: dict[str, dict[int, list[float]]] = {}
-                each = ExperimentRegrets(experiment, setting, identity["settings"], regrets)
-                optimum = identity.get("optimal_value")
+                optimum, best = identity.get("optimal_value"), None
                 if optimum is None:
+                    optimum = best = best_seen(store, experiment, setting)
+                regrets = {
+                    label: {seed: [optimum - value for value in run] for seed, run in runs.items()}
+                    for label, runs in objectives.get((experiment, setting), {}).items()
+                }
+                each = ExperimentRegrets(experiment, setting, identity["settings"], regrets, best)
+                if regrets or (experiment, setting) not in played:
+                    found.append(each)
+                else:
                     unknown.append(each.name)
-                    continue
-                found.append(each)
-                for label, runs in objectives.get((experiment, setting), {}).items():
-                    regrets[label] = {
-                        seed: [optimum - value for value in values] for seed, values in runs.items()
-                    }
         labels = dict.fromkeys(block.strategy for block in store.blocks())
         return cls(store.campaign.name, tuple(labels), tuple(found), tuple(unknown))
 
@@ -90,19 +118,9 @@ class Regrets:
         r"""Join the regrets of two campaigns."""
         merged = {(each.experiment, each.setting): each for each in self.experiments}
         for each in other.experiments:
-            mine = merged.get((each.experiment, each.setting))
-            if mine is None:
-                merged[each.experiment, each.setting] = each
-                continue
-            runs = {label: dict(by_seed) for label, by_seed in mine.runs.items()}
-            for label, by_seed in each.runs.items():
-                if both := sorted(runs.get(label, {}).keys() & by_seed.keys()):
-                    raise StoreError(
-                        f"Expected every run of {each.name}, {label} once. Got seeds {both} in "
-                        f"{self.name!r} and in {other.name!r}."
-                    )
-                runs[label] = {**runs.get(label, {}), **by_seed}
-            merged[each.experiment, each.setting] = dataclasses.replace(mine, runs=runs)
+            key = each.experiment, each.setting
+            mine = merged.get(key)
+            merged[key] = each if mine is None else mine.joined(each, (self.name, other.name))
         return Regrets(
             self.name if self.name == other.name else f"{self.name}, {other.name}",
             tuple(dict.fromkeys((*self.strategies, *other.strategies))),
@@ -131,6 +149,7 @@ class Regrets:
                     str(each["setting"]),
                     dict(each["settings"]),
                     _with_numbers(each["runs"]),
+                    None if each.get("best_seen") is None else float(each["best_seen"]),
                 )
                 for each in values["experiments"]
             )
@@ -192,6 +211,7 @@ class Board:
         strategies: The labels; the first one is what the others are compared with.
         entries: The experiments, whose regrets have a row for each of the seeds.
         left_out: What is not on the board, with the reason.
+        against_best_seen: Whether the regrets are against the best seen, not a known optimum.
     """
 
     name: str
@@ -199,6 +219,7 @@ class Board:
     seeds: tuple[int, ...]
     entries: tuple[BoardEntry, ...]
     left_out: tuple[str, ...] = ()
+    against_best_seen: bool = False
 
     @property
     def groups(self) -> dict[str, list[BoardEntry]]:
@@ -256,8 +277,10 @@ def read_board(
 ) -> Board:
     r"""Compare the strategies of a campaign on what it has played so far.
 
-    The board shows an experiment if its optimum is known and all strategies have completed a round
-    after the initial design. It uses the seeds and rounds that all of them have completed.
+    The board shows an experiment if all strategies have completed a round after the initial design.
+    It uses the seeds and rounds that all of them have completed. Targets against the best seen are
+    easier to reach than against the optimum, so that scores of both kinds are not averaged:
+    experiments with an unknown optimum are on the board if no other is.
 
     Args:
         played: The store of the campaign, or the regrets of one or more.
@@ -280,14 +303,17 @@ def read_board(
         known = ", ".join(found.strategies)
         raise ValueError(f"Expected strategies of {found.name!r} ({known}). Got {unknown}.")
     labels = tuple(dict.fromkeys(strategies or found.strategies))
-    complete, left_out = [], [f"{name}: its optimum is unknown" for name in found.unknown]
+    complete, left_out = [], [f"{name}: its true objective is unknown" for name in found.unknown]
     groups = [_group(each, by) for each in found.experiments]
     if strange := [name for name in without if name not in groups]:
         there = ", ".join(sorted(set(groups)))
         raise ValueError(f"Expected `without` to name groups among {there}. Got {strange}.")
     left_out += [f"{groups.count(name)} of the group {name}: not asked for" for name in without]
-    for each in found.experiments:
-        if _group(each, by) in without:
+    chosen = [each for each in found.experiments if _group(each, by) not in without]
+    against_best_seen = all(each.best_seen is not None for each in chosen)
+    for each in chosen:
+        if each.best_seen is not None and not against_best_seen:
+            left_out.append(f"{each.name}: its optimum is unknown, and others' are known")
             continue
         runs = [_completed(each.runs.get(label, {})) for label in labels]
         missing = [label for label, by_seed in zip(labels, runs, strict=True) if not by_seed]
@@ -312,7 +338,8 @@ def read_board(
             left_out.append(f"{each.name}: the initial design finds the optimum")
     if not entries:
         raise StoreError(f"Expected an experiment with a regret. Got {'; '.join(left_out)}.")
-    return Board(found.name, labels, tuple(seeds), tuple(entries), tuple(left_out))
+    played_on = tuple(seeds), tuple(entries)
+    return Board(found.name, labels, *played_on, tuple(left_out), against_best_seen)
 
 
 def _group(each: ExperimentRegrets, by: str | None) -> str:

@@ -18,7 +18,7 @@ from botorch_risk_bench.metrics import (
 )
 from botorch_risk_bench.reports.board import ALL, TARGETS, Board, BoardEntry, first_late_round, late
 from botorch_risk_bench.reports.plots import draw_band
-from botorch_risk_bench.reports.summary import cell, table
+from botorch_risk_bench.reports.summary import AGAINST_BEST_SEEN, BEST_SEEN, cell, table
 
 _COLUMNS = 4  # of panels
 
@@ -42,8 +42,9 @@ def board_markdown(board: Board, baseline: str | None = None) -> str:
     parts = [
         f"# {board.name}: the board",
         f"{len(board.entries)} experiments, {len(board.seeds)} seeds, "
-        f"{len(board.strategies)} strategies. Targets of an experiment are {len(TARGETS)} regrets "
-        f"from {TARGETS[0]:.2f} to {TARGETS[-1]:.3f} of the median one after the initial design. "
+        f"{len(board.strategies)} strategies. {_reference(board)}"
+        f"Targets of an experiment are {len(TARGETS)} regrets from {TARGETS[0]:.2f} to "
+        f"{TARGETS[-1]:.3f} of the median one after the initial design. "
         f"Scores are averaged over the experiments, mean ± {INTERVAL}. Intervals are over the "
         "seeds, for these experiments; in brackets over the experiments, for others of their kind.",
     ]
@@ -115,8 +116,13 @@ def plot_board(board: Board) -> Figure:
         figure.supxlabel("round")
         lines, labels = panels[0, 0].get_legend_handles_labels()
         title = f"mean over experiments, {INTERVAL} over {len(board.seeds)} seeds"
+        title += f"; regret{AGAINST_BEST_SEEN}" if board.against_best_seen else ""
         figure.legend(lines, labels, loc="outside upper center", ncols=4, title=title)
     return figure
+
+
+def _reference(board: Board) -> str:
+    return f"Regret is measured against {BEST_SEEN}. " if board.against_best_seen else ""
 
 
 _LOG_REGRET = "log10 of the regret"

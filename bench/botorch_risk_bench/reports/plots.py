@@ -60,7 +60,7 @@ def plot_regret(
             axes.set_ylim(bottom=min(means) / 2)
         axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         axes.margins(x=0.01)
-        axes.set(xlabel="round", ylabel=ylabel, title=title)
+        axes.set(xlabel="round", ylabel=_plain(ylabel), title=_plain(title))
         axes.legend(title=f"mean, {INTERVAL}", alignment="left")
     return figure
 
@@ -236,12 +236,17 @@ def draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, lab
     """
     value = mean_and_standard_error(values)
     count = int(value.num_replicates[-1])
-    label = label if count == len(values) else f"{label} ({count} of {len(values)})"
+    label = _plain(label if count == len(values) else f"{label} ({count} of {len(values)})")
     color, style = COLORS[position % len(COLORS)], _LINE_STYLES[position % len(_LINE_STYLES)]
     low, high = value.mean - value.half_width, value.mean + value.half_width
     axes.plot(x, value.mean, color=color, linestyle=style, linewidth=1.8, label=label)
     axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
     return value.mean
+
+
+def _plain(text: str) -> str:
+    r"""Text in which `$` is a currency: formulas begin with it otherwise."""
+    return text.replace("$", r"\$")
 
 
 def _empty_figure() -> tuple[Figure, Axes]:

@@ -1,7 +1,6 @@
 r"""Report regret with error bars: as numbers, as a page and as comma-separated values."""
 
 import csv
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,12 @@ from botorch_risk_bench.metrics import (
 )
 
 COLUMNS = ("experiment", "setting", "strategy", "seed", "round", "objective", "regret")
+
+AGAINST_BEST_SEEN = " against the best seen"
+BEST_SEEN = (
+    "the best seen, the largest true objective of any point that a strategy of the store evaluated "
+    "or recommended for any seed, as the optimum is unknown"
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,7 @@ def regret_curves(
         store: The store of an experiment whose problem knows its true risk objective.
         others: Stores of other strategies of the same experiment.
         optimum: What to take the regret against. By default the experiment's optimal value if it
-            is known, else the best true objective of any evaluated or recommended point in the
-            stores.
+            is known, else the best seen in the stores; see `campaigns.records.best_seen`.
 
     Raises:
         NoResultsError: If no strategy has completed a round after the initial design, or if
@@ -82,12 +86,7 @@ def regret_curves(
     if optimum is None:
         optimum = store.identity.get("optimal_value")
     if optimum is None:
-        seen = [
-            value.nan_to_num(-math.inf).max().item()
-            for pair in completed.values()
-            for value in [*pair[0], *pair[1]]
-        ]
-        optimum = max(seen)
+        optimum = max(each.best_seen for each in (store, *others))
     return {
         label: RegretCurves(
             cumulative=_by_round(at_X[1:], optimum, like=recommended[0]),
@@ -108,11 +107,11 @@ def summary_markdown(store: ExperimentRecords) -> str:
     identity, curves = store.identity, regret_curves(store)
     last = min(curve.num_rounds for curve in curves.values())
     names = next(iter(curves.values())).names
-    reference = "the known optimum"
+    against, reference = "", "the known optimum"
     if identity.get("optimal_value") is None:
-        reference = "the best value seen (the optimum is unknown)"
+        against, reference = AGAINST_BEST_SEEN, BEST_SEEN
     parts = [
-        f"# {identity['experiment']}: regret after {last} rounds",
+        f"# {identity['experiment']}: regret{against} after {last} rounds",
         f"Risk objective: {identity['objective']}. Regret is measured against {reference}; "
         f"{len(identity['seeds'])} replicates, mean ± {INTERVAL}. {_on_rounds(identity, names)}",
         table(["strategy", *names], _final_rows(curves, last)),

@@ -114,8 +114,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], Any], str]] = {
 @pytest.mark.parametrize(("spoil", "message"), HOSTILE.values(), ids=HOSTILE)
 def test_reading_ends_in_one_line(spoil: Callable[[Path], Any], message: str, path: Path) -> None:
     spoil(path)
-    for command in ("status", "table", "board"):
-        result = invoke(command, path)
+    for words in (["campaign", "status"], ["campaign", "table"], ["campaign", "board"], ["plot"]):
+        result = CliRunner().invoke(app, [*words, str(path)])
         assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
         assert len(result.stderr.splitlines()) == 1
         assert result.stderr.startswith("Error: Expected ") and re.search(message, result.stderr)

@@ -25,6 +25,7 @@ from botorch_risk_bench.campaigns.worker import Failure, Report, advance
 from botorch_risk_bench.reports import campaign_markdown, read_board, write_table
 
 from bench.tests.campaigns.small import MODULE, run_here, small, task
+from bench.tests.experiments import noisy_quadratic
 from bench.tests.experiments.noisy_quadratic import QUADRATIC
 from bench.tests.played import bytes_of, change
 
@@ -252,16 +253,24 @@ def test_other_versions_are_refused_by_name(
 def test_another_experiment_of_the_same_name_is_refused(
     store: CampaignStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "bench.tests.experiments.noisy_quadratic.NoisyQuadratic.optimal_value", -0.5
-    )
-    with pytest.raises(StoreError, match=r"optimal_value=-0\.01 there, -0\.5 here"):
+    other = dataclasses.replace(noisy_quadratic.QUADRATIC, objective="mean")
+    monkeypatch.setattr(noisy_quadratic, "EXPERIMENTS", (other,))
+    with pytest.raises(StoreError, match=r"objective='mean - variance \[1\]' there, 'mean' here"):
         CampaignStore(store.path, small())
+
+
+def test_the_optimum_is_the_one_that_was_last_given(
+    store: CampaignStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noisy_quadratic.NoisyQuadratic, "optimal_value", -0.5)
+    with CampaignStore(store.path, small()) as again:
+        assert again.identity_in("quadratic", "more")["optimal_value"] == -0.5
+    assert store.identity_in("quadratic", "more")["optimal_value"] == -0.5
 
 
 def test_strategies_that_do_not_take_a_setting_are_found_at_once(tmp_path: Path) -> None:
     campaign = small(settings={"wrong": {"strategy": {"colour": "red"}}})
-    with pytest.raises(ValueError, match=r"'averse' of 'quadratic' to take .* 'wrong'.*'colour'"):
+    with pytest.raises(ValueError, match=r"'averse' of 'quadratic' .* 'wrong'.*'colour'"):
         CampaignStore(tmp_path / "b.sqlite", campaign)
     assert not (tmp_path / "b.sqlite").exists()
 

@@ -58,7 +58,7 @@ def test_an_unknown_optimum_is_the_best_value_seen(tmp_path: Path) -> None:
         assert torch.equal(regret_curves(store)["random"].simple[:, -1], best - last)
         given = regret_curves(store, optimum=7.0)["random"].simple[:, -1]
         assert torch.equal(given, 7.0 - last)
-        assert "best value seen" in summary_markdown(store)
+        assert "against the best seen" in summary_markdown(store)
 
 
 def test_several_stores_share_the_best_value_seen(tmp_path: Path) -> None:
