@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ax.api.client import Client
-from botorch.exceptions.warnings import InputDataWarning
+from botorch.exceptions.warnings import BotorchWarning
 
 from tests.ax.laboratory import PARAMETERS, node_of
 
@@ -53,14 +53,14 @@ def test_a_context_takes_six_lines_beyond_plain_ax() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what `Client` calls
 def test_a_client_with_trials_goes_on_with_contexts_and_batches() -> None:
     found: dict[str, Any] = {}
-    with pytest.warns(InputDataWarning, match="humidity"):
+    with pytest.warns(BotorchWarning, match="humidity"):
         exec(OLD + SWITCHED, found)
     assert len(found["client"].summarize()) == 18
     assert node_of(found["client"], 17) == "under_uncertain_context"
     exec(PLOTS, found)
-    assert [len(trial.arms) for trial in found["field"].trials.values()] == [3, 3, 3]
-    assert len(found["field"].lookup_data().df) == 18  # an outcome and a context of each arm
-    assert node_of(found["plots"], 2) == "under_uncertain_context"
+    assert [len(trial.arms) for trial in found["field"].trials.values()] == 4 * [3]
+    assert len(found["field"].lookup_data().df) == 24  # an outcome and a context of each arm
+    assert node_of(found["plots"], 3) == "under_uncertain_context"
 
 
 def test_a_simulator_takes_three_lines_beyond_plain_ax() -> None:
