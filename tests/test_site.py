@@ -1,5 +1,6 @@
 r"""What the site makes of docstrings, and what follows its links."""
 
+import re
 import runpy
 import sys
 from collections.abc import Iterator
@@ -132,3 +133,49 @@ KNOWN = {
 )
 def test_a_literal_is_resolved(text: str, imports: dict[str, str], expected: str | None) -> None:
     assert LINKS["resolve"](text, KNOWN, imports) == expected
+
+
+DOCS = EXTENSIONS.parent
+LINK, CODE = r'href="(.*?)"', r"<code>(.*?)</code>"
+
+
+def wizard() -> dict[str, tuple[list[str], str]]:
+    r"""The steps of "Which risk do I have?": where their buttons lead, and the text."""
+    text = (DOCS / "which_risk.html").read_text("utf-8")
+    found = re.findall(r'<section data-step="(\w+)".*?>\n(.*?)</section>', text, re.DOTALL)
+    return {step: (re.findall(r'data-next="(\w+)"', body), body) for step, body in found}
+
+
+def test_the_wizard_asks_at_most_four_questions_and_reaches_every_answer() -> None:
+    steps, depth = wizard(), {"start": 1}
+    front = ["start"]
+    while front:
+        at = front.pop()
+        for following in steps[at][0]:
+            depth[following] = max(depth.get(following, 0), depth[at] + 1)
+            front.append(following)
+    assert depth.keys() == steps.keys()
+    assert max(depth[step] for step, (buttons, _) in steps.items() if buttons) <= 4
+
+
+def test_the_wizard_and_the_table_say_the_same() -> None:
+    page = (DOCS / "which_risk.md").read_text("utf-8")
+    table = page.partition("## As a table")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    said = [(re.findall(r"\]\((.*?)\)", row), re.findall(r"`(.*?)`", row)) for row in rows]
+    answers = [body for buttons, body in wizard().values() if not buttons]
+    assert said == [
+        ([re.sub(r"\.html\b", ".md", each) for each in re.findall(LINK, body)], codes)
+        for body in answers
+        for codes in [re.findall(CODE, body)]
+    ]
+
+
+def test_places_that_the_table_leads_to_are_headings() -> None:
+    for link in re.findall(r"\]\((\w+\.md#.*?)\)", (DOCS / "which_risk.md").read_text("utf-8")):
+        page, _, place = link.partition("#")
+        headings = re.findall(r"^#+ (.*)$", (DOCS / page).read_text("utf-8"), re.MULTILINE)
+        slugs = [
+            re.sub(r"[^\w\- ]", "", each).strip().lower().replace(" ", "-") for each in headings
+        ]
+        assert place in slugs, link
