@@ -231,7 +231,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: gen_candidates_quasi_newton(X[:0, None], UpperConfidenceBound(gp(), 2.0)),
         "with at least one start",
     ),
-    "an empty state": (lambda: experiment().load_state_dict({}), "Expected what `state_dict"),
+    "an empty state": (
+        lambda: experiment().load_state_dict({}),
+        "Expected a state from `state_dict",
+    ),
     "half a state": (
         lambda: experiment().load_state_dict(sealed({**STATE, "history": {}})),
         "Expected tensors named",

@@ -86,7 +86,7 @@ class LogRiskKnowledgeGradient(RiskLookahead):
 def decisions_to_compare(
     bound: RiskUpperConfidenceBound, X: Tensor, num_compared: int = 28
 ) -> Tensor:
-    r"""The decisions that are likely to be recommended, out of many.
+    r"""Select the decisions that are likely to be recommended.
 
     Half have the largest upper bound of the risk, half the largest risk of the mean. Each half has
     a decision once while another is left, however often it was given: if all compared decisions are

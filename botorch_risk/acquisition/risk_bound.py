@@ -35,7 +35,7 @@ def risk_bound(
     joint: bool = False,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""The bound of any risk in one round; with the schedules of a paper, its acquisition function.
+    r"""Confidence bound of any risk; with a paper's schedules, the paper's acquisition function.
 
     Args:
         model: A fitted model of (x, w) with one output; of x if the environment perturbs it.

@@ -170,9 +170,9 @@ class KnownNames(TransitionCriterion):
         for constraint in space.parameter_constraints if self.chosen else []:
             if linked := sorted(constraint.constraint_dict.keys() & self.chosen.keys()):
                 raise UserInputError(
-                    f"Expected parameter constraints of decisions alone for {self.transition_to!r},"
-                    f" whose risk is over all values of the contexts. Got {constraint!r} with "
-                    f"{linked}."
+                    f"Expected parameter constraints on decisions only for {self.transition_to!r}, "
+                    "because a risk is over all values of the contexts. "
+                    f"Got {constraint!r} with {linked}."
                 )
 
 

@@ -177,8 +177,8 @@ class ObservedAdapter(TorchAdapter):
                 told = ", ".join(f"{each:g} in trial {index[0]}" for index, each in outside.items())
                 warnings.warn(
                     f"Expected the context {name!r} within its bounds [{lower:g}, {upper:g}]. Got "
-                    f"{told}. Its distribution counts it at the nearest bound: correct the data of "
-                    "the trial, or build the strategy with wider bounds.",
+                    f"{told}. The learnt distribution moves it to the nearest bound: correct the "
+                    "data of the trial, or build the strategy with wider bounds.",
                     InputDataWarning,
                     stacklevel=2,
                 )
@@ -220,8 +220,8 @@ def _check_standard_errors(dataset: SupervisedDataset, trials: Sequence[int]) ->
         told = ", ".join(f"{math.sqrt(each)} in trial {index}" for index, each in wrong.items())
         raise UserInputError(
             f"Expected positive standard errors of {dataset.outcome_names[0]!r} in every trial, or "
-            f"in none. Got {told}: complete these trials again with one, or all with their counts, "
-            "as `readings` makes them."
+            f"in none. Got {told}: complete these trials again with a positive one, or all trials "
+            "with their counts, as `readings` makes them."
         )
 
 

@@ -26,7 +26,7 @@ def safe_candidate(
     epsilon: float = 0.1,
     num_targets: int = 64,
 ) -> tuple[Tensor, Tensor]:
-    r"""The row of candidates to evaluate next, always safe, and the row that it is evaluated for.
+    r"""Choose a safe candidate to evaluate next, and say which candidate it may prove safe.
 
     Goal-oriented safe exploration (GoOSE, [Turchetta2019goose]_), which [Konig2023ragoose]_ applies
     to RAHBO. A candidate is safe if the lower bounds of all constraints reach their limits, or if

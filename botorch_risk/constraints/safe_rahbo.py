@@ -138,8 +138,8 @@ class SafeMeanVarianceSearch(Method):
             raise UnsupportedError(f"Expected `refit_every=1`. Got {self.search.refit_every=}.")
         if self.search.rule == "posterior_mean_everywhere":
             raise UnsupportedError(
-                "Expected a reporting rule of evaluated points, of which it is known whether they "
-                f"are safe. Got {self.search.rule!r}."
+                "Expected a reporting rule that recommends evaluated points, because others may "
+                f"not be safe. Got {self.search.rule!r}."
             )
 
     @property

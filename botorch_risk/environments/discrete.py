@@ -92,7 +92,7 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
 
 
 class EmpiricalGrid(IndependentEnvironment):
-    r"""Count each observed value for the nearest point of a grid.
+    r"""Count each observed value at the nearest point of a grid.
 
         weights[j] = (number of observed values nearest to grid[j]) / t
 

@@ -32,7 +32,7 @@ _DENSITY = partial(KernelDensityEnvironment, n_w=64)
 
 @dataclass(frozen=True, eq=False)
 class LabelFrequencies:
-    r"""The frequencies of labels have a Dirichlet distribution, updated by those observed.
+    r"""Frequencies of labels with a Dirichlet distribution, updated by the observed labels.
 
         frequencies | contexts ~ Dirichlet(prior + count),   count[l] = how often label l occurred
         weights[l] = (prior[l] + count[l]) / sum_k (prior[k] + count[k])

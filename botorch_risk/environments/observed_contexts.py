@@ -93,10 +93,10 @@ class ObservedContexts:
         if outside.any() and not self.may_leave:
             index = first_index(outside)
             raise InputDataError(
-                "Expected contexts within `context_bounds`, unless they may leave them: "
-                "`ObservedContexts(..., may_leave=True)`, or of a strategy with `density_options` "
-                "{'at_bounds': 'clip'}. "
-                f"Got {contexts[index].item()} at {index}, outside {bounds[:, index[-1]].tolist()}."
+                "Expected contexts within `context_bounds`. "
+                f"Got {contexts[index].item()} at {index}, outside {bounds[:, index[-1]].tolist()}"
+                ". To allow this, pass `ObservedContexts(..., may_leave=True)`, or a strategy the "
+                "`density_options` {'at_bounds': 'clip'}."
             )
 
     def learnt(self, observed: Tensor, seeds: int | Sequence[int]) -> IndependentEnvironment:

@@ -27,7 +27,7 @@ from botorch_risk.strategies.space import Box, unit_cube
 
 @dataclass(frozen=True)
 class Advice:
-    r"""What readings say about a decision, in their own names, units and signs.
+    r"""Advice from readings of any package, in the names, units and signs of their table.
 
     A risk of an outcome `y` is `y_risk`, its expectation by samples of the hyperparameters, with
     the ends `y_risk_lower` and `y_risk_upper` of a nominal 95 % interval.

@@ -523,7 +523,7 @@ class FrameExperiment:
             ValueError: If the initial design is not complete, or an outcome has no reading.
         """
         if self.strategy.history.round and not self.strategy.views:
-            raise ValueError("Expected a reading of each outcome. Got none of one of them.")
+            raise ValueError("Expected a reading of each outcome. Got an outcome without any.")
         self.strategy.belief  # noqa: B018 raises if the initial design is not complete
         return self.strategy.views[0][1]
 

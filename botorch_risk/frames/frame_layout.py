@@ -90,8 +90,8 @@ class FrameLayout:
             )
         if logarithms := [each.name for each in self.contexts if each.is_log]:
             raise ValueError(
-                "Expected (low, high) or labels for a context: note its logarithm instead. "
-                f"Got {logarithms[0]!r} by its logarithm."
+                "Expected (low, high) or labels for a context. Got "
+                f"{logarithms[0]!r} by its logarithm: name a column with its logarithm instead."
             )
         if unknown := [name for name in units if name not in names]:
             raise ValueError(f"Expected units of the columns {names}. Got {unknown[0]!r}.")

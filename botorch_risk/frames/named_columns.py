@@ -211,7 +211,7 @@ def check_names(frame: Any, expected: Sequence[str], allowed: Sequence[str] = ()
     for wrong, said in (
         ([each for each in names if names.count(each) > 1], "each column once. Got twice:"),
         ([each for each in names if each not in (*expected, *allowed)], "no other. Got also:"),
-        ([each for each in expected if each not in names], "all of them. Got none of the name:"),
+        ([each for each in expected if each not in names], "all of them. Missing:"),
     ):
         if wrong:
             listed = ", ".join(repr(each) for each in dict.fromkeys(wrong))

@@ -20,7 +20,7 @@ from botorch_risk.risk import RiskMeasure
 
 @construct_from_own_arguments
 class RiskStraddle(PointwiseAcquisitionFunction):
-    r"""How far the interval of a risk reaches across a level, at its nearer end.
+    r"""The smaller distance from a level to the two ends of the interval of a risk.
 
         score(x) = min(upper(x) - h, h - lower(x))
 

@@ -73,8 +73,8 @@ def as_environment(environment: Any) -> Environment:
         )
     raise ValueError(
         "Expected BoTorch's `InputPerturbation`, additive and over all columns by a tensor, or "
-        f"`AppendFeatures` with a tensor. Got another {_name(environment)}; subclass "
-        "`botorch_risk.environments.Environment`, whose `expand` gives a decision's inputs."
+        f"`AppendFeatures` with a tensor. Got {_name(environment)}; for other inputs of a "
+        "decision, subclass `botorch_risk.environments.Environment` with your own `expand`."
     )
 
 

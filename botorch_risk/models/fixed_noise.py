@@ -75,7 +75,7 @@ class NoiseOfRows(FixedNoiseGaussianLikelihood):
             raise UnsupportedError(
                 "Expected the noise at new points from `model.posterior(X, "
                 "observation_noise=True)`, or as `likelihood(..., noise=...)`: the likelihood of a "
-                f"MeanVarianceGP knows the noise of its training rows. Got points of {base_shape=}."
+                f"MeanVarianceGP knows the noise at training rows. Got points of {base_shape=}."
             )
         return super()._shaped_noise_covar(base_shape, *params, **kwargs)
 

@@ -23,8 +23,8 @@ def check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> None
         raise ValueError(f"Expected `noise_evidence` 'readings' or 'spread'. Got {evidence!r}.")
     if evidence == "readings" and (link != "log" or outcomes.known_variances):
         raise UnsupportedError(
-            "Expected the log link and noise that is to be learnt if `noise_evidence` is "
-            f"'readings'. Got {link=}, {outcomes.known_variances=}."
+            "Expected the log link and unknown noise if `noise_evidence` is 'readings'. "
+            f"Got {link=}, {outcomes.known_variances=}."
         )
 
 

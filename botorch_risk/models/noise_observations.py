@@ -137,7 +137,7 @@ def _resolution(
         warnings.warn(
             f"Expected repeats that differ. Got equal ones in every row{describe(unresolved)}: the "
             "noise is taken to be below the resolution of the machine. Set `min_noise_variance` "
-            "where it is not.",
+            "if it is larger.",
             InputDataWarning,
             stacklevel=7,
         )

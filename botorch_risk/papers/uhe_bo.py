@@ -281,7 +281,7 @@ def uhe_bo(
     batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
-    r"""UHE-BO: EXP3 decides when to sample at random, pseudo-data fit the model.
+    r"""UHE-BO: EXP3 decides when to sample at random, and the model is fitted to pseudo-data.
 
     Algorithm 1 of [Ha2023uhe]_.
 

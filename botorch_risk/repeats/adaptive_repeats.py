@@ -308,7 +308,7 @@ def adaptive_repeats(
     batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
-    r"""Maximise mean minus variance with as many readings per point as they are worth.
+    r"""Maximise mean minus variance, and choose the number of readings at each point.
 
     Each round maximises `LogRiskAverseKnowledgeGradient` and takes the best of its maximiser and
     more readings at a measured point. It asks for rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k

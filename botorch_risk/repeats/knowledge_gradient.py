@@ -236,7 +236,7 @@ def next_readings(
     raw_samples: int = 256,
     **options: Any,
 ) -> Readings:
-    r"""The most valuable readings per cost: at a new point, or more of them at a measured one.
+    r"""Find the most valuable readings per cost, at a new point or at a measured one.
 
     It maximises `LogRiskAverseKnowledgeGradient` over the box, and compares the maximiser with
     further readings at each point of the model. `repeat_advice` compares given points by the width

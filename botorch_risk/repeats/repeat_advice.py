@@ -36,7 +36,7 @@ def repeat_advice(
     setup_cost: float | Tensor = 0.0,
     max_repeats: int = 20,
 ) -> RepeatAdvice:
-    r"""Repeat here or try a new point, and how many repeats?
+    r"""Advise whether to repeat at a point or to try a new one, and how often to repeat.
 
     An evaluation buys certainty about mean minus variance at its point: the width
 

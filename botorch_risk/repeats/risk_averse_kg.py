@@ -54,7 +54,7 @@ def risk_averse_kg(
     link = options.get("variance_link", "log")
     if options.get("known_noise") is not None or link != "log":
         raise UnsupportedError(
-            "Expected noise that is to be learnt, with `variance_link='log'`. "
+            "Expected unknown noise, with `variance_link='log'`. "
             f"Got known_noise={options.get('known_noise')}, variance_link={link!r}."
         )
     gain = GainOfRepeats(num_repeats, num_compared)

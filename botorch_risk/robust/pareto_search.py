@@ -220,7 +220,7 @@ def pareto_optimal(X: Tensor, values: Tensor, slack: Tensor | None = None) -> Te
     if slack is not None:
         offered = offered & ~slack.isnan()
     if not offered.any():
-        raise InputDataError("Expected the risks of at least one decision. Got NaN alone.")
+        raise InputDataError("Expected the risks of at least one decision. Got only NaN.")
     if slack is not None:
         meets = offered & (slack >= 0)
         if not meets.any():

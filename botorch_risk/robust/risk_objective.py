@@ -12,7 +12,7 @@ from botorch_risk.risk import RiskMeasure
 
 
 class RiskObjective(MCAcquisitionObjective):
-    r"""The risk of one outcome, of samples at all points of the environment.
+    r"""The risk of one outcome, from samples at all points of the environment.
 
         objective(x) = risk_measure([f(x, w_j)]_j, weights_j)
 

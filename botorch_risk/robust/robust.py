@@ -177,8 +177,8 @@ def _check_alone(constraint: NoisyChanceConstraint, objectives: Sequence[int]) -
         )
     if constraint.noise_beta is not None:
         raise UnsupportedError(
-            "Expected a `NoisyChanceConstraint` by the predicted noise, without `noise_beta`: the "
-            f"samples have no bound of the noise. Got {constraint.noise_beta=}."
+            "Expected a `NoisyChanceConstraint` without `noise_beta`: the samples have a predicted "
+            f"noise, and no bound of the noise. Got {constraint.noise_beta=}."
         )
 
 

@@ -10,7 +10,7 @@ from botorch_risk.arguments import as_floating, check_nonnegative, check_probabi
 
 @dataclass(frozen=True)
 class Gap:
-    r"""How far recommendations may be from the best, as the model has it; one entry a replicate.
+    r"""How far recommendations may be from the best, by the model; one entry per replicate.
 
     Attributes:
         gap: `R`, a bound that the regret exceeds with a probability of at most delta.

@@ -133,7 +133,7 @@ class Acquire(Method):
         if has_pending and isinstance(acquisition, AnalyticAcquisitionFunction):
             raise UnsupportedError(
                 "Expected an acquisition function that takes pending points, or a `batch_size` of "
-                f"1 and nothing that runs. Got {type(acquisition).__name__}, {q=}."
+                f"1 and no points that still run. Got {type(acquisition).__name__}, {q=}."
             )
         running = None if view.running is None else view.space.unit(view.running)
         if running is not None:

@@ -336,7 +336,7 @@ def warn_of_replicates_without_outcomes(history: History) -> None:
     if without := [seed for seed, is_known in pairs if not is_known]:
         warnings.warn(
             "Expected every outcome in every replicate. "
-            f"Got none for seeds={without}, for which NaN is recommended.",
+            f"Got an outcome without readings for seeds={without}, whose recommendation is NaN.",
             ReplicateWithoutOutcomesWarning,
             stacklevel=3,
         )

@@ -181,7 +181,7 @@ def _unused_instead(X: Tensor, running: Tensor, settings: Tensor, uniforms: Tens
 
 
 class RepeatedSettingWarning(RuntimeWarning):
-    r"""A setting is proposed twice, or while it runs: no other was found."""
+    r"""A setting is proposed twice, or while it still runs, because no other was found."""
 
 
 def warn_of_repeated_settings(asked: Tensor, running: Tensor, seeds: Sequence[int]) -> None:
@@ -193,7 +193,7 @@ def warn_of_repeated_settings(asked: Tensor, running: Tensor, seeds: Sequence[in
         replicate = int(repeated.to(torch.uint8).argmax())
         warnings.warn(
             "Expected settings that differ from each other and from those that run. Got one twice "
-            f"for seed {seeds[replicate]}: no other was found. `num_repeats` is for repeats.",
+            f"for seed {seeds[replicate]}: no other was found. For repeats, use `num_repeats`.",
             RepeatedSettingWarning,
             stacklevel=4,
         )

@@ -33,11 +33,11 @@ def opened(state: Any, arguments: Mapping[str, Any], *names: str) -> list[Any]:
             or the digest does not fit.
     """
     if not isinstance(state, Mapping):
-        raise ValueError(f"Expected what `state_dict()` gives. Got {reprlib.repr(state)}.")
+        raise ValueError(f"Expected a state from `state_dict()`. Got {reprlib.repr(state)}.")
     if state.get("format", _FORMAT) != _FORMAT:
         raise ValueError(f"Expected a state of format {_FORMAT}. Got {state['format']!r}.")
     if missing := [name for name in ("arguments", *names, "format", "digest") if name not in state]:
-        raise ValueError(f"Expected what `state_dict()` gives. Got no {missing[0]!r}.")
+        raise ValueError(f"Expected a state from `state_dict()`. Got one without {missing[0]!r}.")
     if state["digest"] != sealed(state)["digest"]:
         raise ValueError(
             "Expected a state that fits its digest. Got one that was damaged or edited."
@@ -72,5 +72,5 @@ def _digest(content: Mapping[str, Any]) -> str:
     try:
         text = json.dumps(content, sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Expected a state of JSON. Got another: {error}.") from error
+        raise ValueError(f"Expected a state that JSON can store. Got an error: {error}.") from error
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

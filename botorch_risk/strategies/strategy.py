@@ -466,8 +466,8 @@ class Strategy:
     def _check_observed(self) -> None:
         if not self._history.round:
             raise ValueError(
-                "Expected outcomes before a recommendation. "
-                f"Got {self._history.num_rows} of {self._history.num_initial} initial ones."
+                "Expected the outcomes of the initial design before a recommendation. "
+                f"Got {self._history.num_rows} of {self._history.num_initial} outcomes."
             )
 
 

@@ -173,7 +173,7 @@ def choose_plate(
     generators: Sequence[Generator],
     pending: Tensor | None = None,
 ) -> Tensor:
-    r"""Choose pairs in sequence, each as if the ones before had been read.
+    r"""Choose pairs in sequence, each as if the previous ones had been measured.
 
     Args:
         belief: The belief of `R` replicates, each with at least `q` free pairs.

@@ -76,7 +76,7 @@ def filled(scale: float = 1.0) -> Client:
 def test_a_constraint_on_a_context_that_is_chosen_is_refused(value_rule: Any) -> None:
     strategy = value_at_risk({"w": ([0.0, 0.5, 1.0], [0.2, 0.6, 0.2])}, value_rule=value_rule)
     client = client_of(strategy, [X, W], rules=["x + w <= 1.0"])
-    with pytest.raises(UserInputError, match=r"constraints of decisions alone .* with \['w'\]"):
+    with pytest.raises(UserInputError, match=r"constraints on decisions only .* with \['w'\]"):
         client.get_next_trials(max_trials=1)
 
 

@@ -263,11 +263,7 @@ def test_repeats_of_tensors_are_readings_of_one_setting() -> None:
             ValueError,
             "one outcome with its direction",
         ),
-        (
-            {"settings": SETTINGS, "outcomes": {"z": "maximize"}},
-            InputDataError,
-            "Got none of the name: 'z'",
-        ),
+        ({"settings": SETTINGS, "outcomes": {"z": "maximize"}}, InputDataError, "Missing: 'z'"),
         (
             {"settings": SETTINGS, "outcomes": {"y": "maximize"}, "risk": "worst"},
             (TypeError, ValueError),

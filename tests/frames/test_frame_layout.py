@@ -98,7 +98,7 @@ def test_a_state_of_other_columns_is_refused(readings: pd.DataFrame) -> None:
     before = experiment.state_dict()
     with pytest.raises(ValueError, match=r"Expected minimized=\['rise'\].* Got minimized=\[\]"):
         experiment.load_state_dict(baker({"rise": "minimize"}).state_dict())
-    with pytest.raises(ValueError, match="Expected what `state_dict"):
+    with pytest.raises(ValueError, match="Expected a state from `state_dict"):
         experiment.load_state_dict({"rows": []})
     with pytest.raises(ValueError, match="num_initial"):
         experiment.load_state_dict(baker(num_initial=5).state_dict())
@@ -185,7 +185,7 @@ def test_without_a_model_the_recommendation_has_no_interval() -> None:
 def test_nothing_is_predicted_of_nothing() -> None:
     experiment = baker()
     for answer in (experiment.recommend, lambda: experiment.predict(experiment.ask())):
-        with pytest.raises(ValueError, match="Got 0 of 6 initial ones"):
+        with pytest.raises(ValueError, match="Got 0 of 6 outcomes"):
             answer()
     experiment.tell(experiment.ask().assign(rise=np.nan))
     with pytest.raises(ValueError, match="Expected a reading of each outcome"):

@@ -209,7 +209,7 @@ def test_bad_choices():
         MeanVarianceGP(X, Y, noise_evidence="all")
     with pytest.raises(UnsupportedError, match="Expected the log link"):
         MeanVarianceGP(X, Y, noise_evidence="readings", variance_link="identity")
-    with pytest.raises(UnsupportedError, match="noise that is to be learnt"):
+    with pytest.raises(UnsupportedError, match="unknown noise"):
         MeanVarianceGP(X, Y, torch.ones_like(Y), noise_evidence="readings")
 
 

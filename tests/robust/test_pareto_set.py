@@ -75,7 +75,7 @@ def test_rows_are_taken_in_their_order_and_ties_stay() -> None:
     assert torch.equal(pareto_optimal(X, values), X[[0, 1, 3]])
     values[1] = torch.nan  # not offered
     assert torch.equal(pareto_optimal(X, values), X[[0, 3]])
-    with pytest.raises(InputDataError, match="Got NaN alone"):
+    with pytest.raises(InputDataError, match="Got only NaN"):
         pareto_optimal(X, values * torch.nan)
 
 

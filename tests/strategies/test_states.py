@@ -236,9 +236,11 @@ def test_what_is_no_state_is_named(kind: str) -> None:
     _, new = KINDS[kind]
     found = new()
     for wrong in (None, [1, 2], "state"):
-        with pytest.raises(ValueError, match=r"Expected what `state_dict\(\)` gives\. Got "):
+        with pytest.raises(ValueError, match=r"Expected a state from `state_dict\(\)`\. Got "):
             found.load_state_dict(wrong)
-    with pytest.raises(ValueError, match=r"Expected a state of JSON\. Got another: .*Tensor"):
+    with pytest.raises(
+        ValueError, match=r"Expected a state that JSON can store\. Got an error: .*Tensor"
+    ):
         found.load_state_dict({**state_of(kind), "more": torch.zeros(1)})
 
 

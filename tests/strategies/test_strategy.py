@@ -187,7 +187,7 @@ def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
     strategy.tell(X, holed)
     torch.testing.assert_close(strategy.ask()[0], loop.asked[1][0], atol=1e-6, rtol=0)
     expected = decisions_of(loop.reported[0])[0]
-    named = rf"Got none for seeds=\[{SEEDS[1]}\], for which NaN is recommended"
+    named = rf"without readings for seeds=\[{SEEDS[1]}\], whose recommendation is NaN"
     with pytest.raises(ValueError, match="equally many outcomes in every replicate"):
         strategy.belief  # noqa: B018
     with pytest.warns(ReplicateWithoutOutcomesWarning, match=named):

@@ -225,7 +225,7 @@ def test_a_search_resumes_from_json() -> None:
     with pytest.raises(ValueError, match=r"Expected seed=3, as .* with. Got seed=4"):
         other.load_state_dict(state)
     assert other.num_outcomes == 0
-    with pytest.raises(ValueError, match=r"what `state_dict\(\)` gives"):
+    with pytest.raises(ValueError, match=r"a state from `state_dict\(\)`"):
         found.load_state_dict({"outcomes": []})
 
 

@@ -343,7 +343,7 @@ def rahbo(
 def rahbo_us(
     bounds: Tensor | Box, seeds: int | Sequence[int], *, num_uncertainty: int = 10, **options: Any
 ) -> Strategy:
-    r"""RAHBO-US: first learn the noise by uncertainty sampling, then trust its mean.
+    r"""RAHBO-US: first learn the noise by uncertainty sampling, then use its mean as known.
 
     The second baseline of [Makarova2021rahbo]_, Sec. 4.
 

@@ -307,7 +307,7 @@ class TruncatedVarianceState:
         if shape != self.unclassified.shape or _fingerprint(posterior.domain) != self.fingerprint:
             raise InputDataError(
                 "Expected the posterior of the domain that the state was built for, with sets of "
-                f"shape {tuple(self.unclassified.shape)}. Got another, {tuple(shape)}."
+                f"shape {tuple(self.unclassified.shape)}. Got another domain, {tuple(shape)}."
             )
 
     def _next_epochs(self, posterior: DomainPosterior) -> TruncatedVarianceState:
@@ -364,7 +364,7 @@ def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
 
 
 class Status(NamedTuple):
-    r"""Where a run stands.
+    r"""The progress of a TRUVAR run.
 
     Attributes:
         num_unclassified: `batch_shape`, the size of `M_t`.

@@ -303,5 +303,5 @@ def test_bad_parts() -> None:
     with pytest.raises(InputDataError, match="the domain that the state was built for"):
         other.update(build_posterior(ROWS))
     batched = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(2,))
-    with pytest.raises(InputDataError, match=r"\(2, 36\). Got another, \(36,\)"):
+    with pytest.raises(InputDataError, match=r"\(2, 36\). Got another domain, \(36,\)"):
         batched.update(build_posterior(ROWS))
