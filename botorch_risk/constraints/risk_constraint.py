@@ -139,8 +139,8 @@ class RiskConstraint(_Constraint):
         """
         if isinstance(self.environment, ObservedContexts):
             raise UnsupportedError(
-                "Expected a distribution of W. Got `ObservedContexts`, from which a strategy learns "
-                "one; your own loop: `constraint.under(contexts.learnt(observed, seeds))`."
+                "Expected a distribution of W. Got `ObservedContexts`, which a strategy learns: in "
+                "your own loop, use `constraint.under(contexts.learnt(observed, seeds))`."
             )
         return self.environment
 

@@ -169,7 +169,7 @@ def test_whole_numbers_stay_whole() -> None:
         (
             {"rule": "posterior_mean_everywhere"},
             UnsupportedError,
-            "a reporting rule of evaluated points",
+            "a reporting rule that recommends evaluated points",
         ),
         ({"num_repeats": 1}, ValueError, "`num_repeats` to be at least 2"),
     ],
