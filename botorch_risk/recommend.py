@@ -416,7 +416,7 @@ def recommend_everywhere(
         discrete_dims: Ordered columns, from columns to values.
         cat_dims: Columns of categories, from columns to unordered values.
         inequality_constraints: Linear limits of the decisions.
-        equality_constraints: Likewise.
+        equality_constraints: Linear equalities, in the same form.
 
     Returns:
         The decisions, `R x d_x`. Rows refer to the evaluated decisions; `n` is the optimiser's.

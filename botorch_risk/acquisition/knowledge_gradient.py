@@ -96,7 +96,7 @@ def decisions_to_compare(
         bound: The bound of the risk.
         X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones; or
             `m x d_x` for all of the batch.
-        num_compared: Their number, even and at least 2.
+        num_compared: The number of decisions, even and at least 2.
 
     Returns:
         `batch_shape x num_compared x d_x`, possibly with duplicates; fewer if there are few.

@@ -157,9 +157,9 @@ class UnitCube:
     Args:
         known: The training inputs of the model, `batch_shape x n x d'`.
         model: The model, whose input transform learns nothing from other points.
-        transform: Its input transform.
+        transform: The input transform of the model.
         lower: The lower ends of the transformed training inputs, `batch_shape x 1 x d''`.
-        width: Their range.
+        width: The range of each column.
     """
 
     known: Tensor

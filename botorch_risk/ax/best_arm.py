@@ -27,7 +27,7 @@ class BestArm:
 
     Args:
         trial_index: The first trial of the arm.
-        parameters: Its parameters.
+        parameters: The parameters of the arm.
         mean: The posterior mean of its risk, of the negative metric if that is minimised.
         lower: A lower confidence bound.
         upper: An upper confidence bound.

@@ -49,7 +49,7 @@ def risk_averse(
         num_initial: The number of trials of the Sobol sequence.
         seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function, which takes `risk_aversion`.
-        acquisition_options: Its further arguments.
+        acquisition_options: Further arguments of the acquisition function.
         model_options: Further arguments of `MeanVarianceGP`.
 
     Example:
@@ -110,7 +110,7 @@ def under_uncertain_context(
         constraint_risk_measure: The measure of outcome constraints, `ValueAtRisk(0.1)` if they have
             to hold with probability 0.9; by default the objective's.
         acquisition: The acquisition function; one of BoTorch's sees a model of the risk.
-        acquisition_options: Its arguments; by default `beta=4.0`.
+        acquisition_options: Arguments of the acquisition function; by default `beta=4.0`.
         model_options: Further arguments of `ContextualRiskModel`.
 
     Example:

@@ -36,7 +36,7 @@ class RiskGenerator(BoTorchGenerator):
         acquisition_class: Ax's class round an acquisition function; `RiskAcquisition` by default.
         acquisition_options: Its options.
         botorch_acqf_class: The acquisition function.
-        botorch_acqf_options: Its options.
+        botorch_acqf_options: Options of the BoTorch class.
         seed: Seed of every random draw.
         contexts: The tracking metrics that are contexts, in their order.
     """

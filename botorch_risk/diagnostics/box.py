@@ -57,7 +57,7 @@ def check_box(
         model: The model of f, one output.
         bounds: `2 x d`, of continuous inputs.
         inputs: The rows, `batch_shape x n x d`.
-        observed: Their outcomes, `batch_shape x n`; NaN for rows without one.
+        observed: The outcomes, `batch_shape x n`; NaN for rows without one.
         noise: The variances of the outcomes, `batch_shape x n`; None to learn one level.
     """
     d, batch_shape = inputs.shape[-1], inputs.shape[:-2]

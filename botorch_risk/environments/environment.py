@@ -111,7 +111,7 @@ class IndependentEnvironment(Environment):
 
     Args:
         points: Values of W, `batch_shape x n_w x d_w`.
-        weights: Their probabilities, `batch_shape x n_w`.
+        weights: The probabilities of points, `batch_shape x n_w`.
     """
 
     independent: ClassVar[bool] = True

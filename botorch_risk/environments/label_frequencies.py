@@ -107,8 +107,8 @@ class LabelFrequencies:
             lower, upper = bounds[:, column].tolist()
             if lower % 1 or upper % 1:
                 raise ValueError(
-                    f"Expected whole bounds of the labels in column {column} of contexts, their "
-                    f"first and last code. Got {[lower, upper]}."
+                    f"Expected bounds of the labels in column {column} of contexts that are "
+                    f"whole numbers, the first and last code. Got {[lower, upper]}."
                 )
             codes[column] = [float(code) for code in range(int(lower), int(upper) + 1)]
         return codes
@@ -123,7 +123,7 @@ class LabelFrequencies:
 
         Args:
             observed: Contexts, `batch_shape x t x d_w`; t may be 0.
-            bounds: Their bounds, `2 x d_w`.
+            bounds: The bounds of contexts, `2 x d_w`.
 
         Raises:
             InputDataError: If a label has an unknown code.

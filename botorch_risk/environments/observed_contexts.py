@@ -36,7 +36,7 @@ class ObservedContexts:
     loop of your own, `learnt(observed, seeds)` is the environment of a round.
 
     Args:
-        context_bounds: Their lower and upper bounds, `2 x d_w`.
+        context_bounds: Lower and upper bounds of contexts, `2 x d_w`.
         learn: Maps contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
             Default: a `KernelDensityEnvironment` of 256 points. `LabelFrequencies()` if columns
             are labels, which have no order.

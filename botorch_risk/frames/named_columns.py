@@ -21,7 +21,7 @@ class NamedColumn:
     r"""A column of settings: numbers in a range, on a step or by their logarithm, or labels.
 
     Args:
-        name: Its name.
+        name: The name of the column.
         lower: The least number.
         upper: The largest number.
         step: The step from `lower` to `upper`; None if any number is allowed.

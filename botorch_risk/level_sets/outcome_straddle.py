@@ -29,7 +29,7 @@ def straddle(
 
     Args:
         mean: `batch_shape x m`.
-        variance: Likewise.
+        variance: The variance, of the same shape.
         threshold: The level h.
         beta: Squared width.
     """

@@ -41,7 +41,7 @@ def level_set(
         num_initial: The number of trials of the Sobol sequence.
         seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function, which takes `threshold`.
-        acquisition_options: Its further arguments.
+        acquisition_options: Further arguments of the acquisition function.
 
     Example:
         >>> level_set(threshold=0.9).name

@@ -29,7 +29,7 @@ class MeanVarianceSamples:
 
     Args:
         train_X: `n x d` inputs in the unit cube, or `R x n x d` of replicates.
-        train_Y: Their readings as in `MeanVarianceGP`, such as `n x k`.
+        train_Y: Readings as for a `MeanVarianceGP`, such as `n x k`.
         train_Yvar: The noise variance of each reading, in the form of `train_Y`, if it is known.
         num_samples: The number `S` of samples, at least two.
         seeds: One seed per replicate.

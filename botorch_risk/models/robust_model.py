@@ -327,7 +327,7 @@ class RobustModel(ModelOfRisks):
         widths = self.input_widths
         if widths is not None and X.shape[-1] not in widths:
             raise BotorchTensorDimensionError(
-                f"Expected inputs of the model, with {widths[0]} columns, to imagine outcomes at. "
+                f"Expected inputs of the model, with {widths[0]} columns, to fantasize from. "
                 f"Got {X.shape=}. Where w is appended to the decision, knowledge gradients choose "
                 "w too: `qMultiFidelityKnowledgeGradient(model, project=lambda X: X[..., :d_x])`."
             )

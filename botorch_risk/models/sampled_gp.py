@@ -138,7 +138,7 @@ class SampledGP(SingleTaskGP):
 
         Args:
             X: `n' x d` inputs.
-            Y: Their outcomes, `n' x 1`, or `S x n' x 1` of each sample.
+            Y: The outcomes, `n' x 1`, or `S x n' x 1` of each sample.
             options: `noise`, if the noise is fixed.
         """
         S = self.batch_shape

@@ -49,8 +49,8 @@ def maximize_value_at_risk(
         g(., theta) = argmin E_x E_W rho(h(x, W) - g(x, theta)),  x uniform in a ball of `radius`
         x <- project(x + step_size dg/dx), with a new ball and theta once x leaves the ball
 
-    where `rho(v) = risk_level v` for `v >= 0` and `(risk_level - 1) v` otherwise, the pinball
-    loss, whose minimiser is the quantile. Source: Algorithm 2 of [Nguyen2021vucb]_, Eqs. (7) and
+    where `rho(v) = risk_level v` for `v >= 0` and `(risk_level - 1) v` otherwise is the pinball
+    loss, which the quantile minimises. Source: Algorithm 2 of [Nguyen2021vucb]_, Eqs. (7) and
     (14). The surrogate is a network of two hidden layers of 30 sigmoid units.
 
     It serves distributions that can only be sampled or have many dimensions, and functions

@@ -69,9 +69,9 @@ class RiskObjective(MCAcquisitionObjective):
         """
         if samples.shape[-1] != 1:
             raise UnsupportedError(
-                "Expected samples of one outcome: constraints on others would see the samples of "
-                "all q x n_w points. Use `robust(model, environment, risk_measure, constraints)`, "
-                f"which reduces each outcome. Got {samples.shape=}."
+                "Expected samples of one outcome, because constraints on other outcomes would use "
+                "the samples of all q x n_w points. Use `robust(model, environment, risk_measure, "
+                f"constraints)`, which reduces each outcome. Got {samples.shape=}."
             )
         if X is None:
             if not self.environment.independent:

@@ -57,9 +57,9 @@ def robust(
     r"""Turn any Monte-Carlo acquisition function of BoTorch into one of a risk.
 
     The reduction happens in the posterior: the samples that objectives and constraints see are
-    `sample_shape x batch_shape x q x m`, one risk each. In the objective it would come too late:
-    BoTorch passes `constraints` the samples of all `q n_w` points, which raises an error or, at q =
-    1, gives a wrong value silently. The user's model is not changed.
+    `sample_shape x batch_shape x q x m`, one risk each. A reduction in the objective would
+    come too late: BoTorch passes `constraints` the samples of all `q n_w` points, which raises an
+    error or, at q = 1, silently gives a wrong value. The user's model is not changed.
 
     For outcomes without risk, such as a cost of x, put the returned model into BoTorch's
     `ModelList` together with another one.

@@ -69,9 +69,9 @@ def share_better(
         epsilon: How much better counts, >= 0, in the unit of the risk.
         delta: The probability that the share is larger than the limit, in (0, 1).
         error: The standard deviation of the errors of `risks`, a number or `R x m`.
-        recommended_error: The same of `recommended`, a number or `R`.
-        overlooked: The probability that a better decision does not count, in (0, 1). Unused where
-            the errors are 0.
+        recommended_error: The error of `recommended`, a number or `R`.
+        overlooked: The probability that a check overlooks a better decision, in (0, 1). Unused
+            if the errors are 0.
 
     Raises:
         BotorchTensorDimensionError: If the shapes differ from these.
@@ -117,7 +117,7 @@ def num_check_points(share: float, delta: float = 0.05, overlooked: float = 0.0)
     Args:
         share: The limit wanted, in (0, 1).
         delta: The probability that the share is larger, in (0, 1).
-        overlooked: The probability that a better decision does not count; 0 without noise.
+        overlooked: The probability that a check overlooks a better decision; 0 without noise.
 
     Example:
         >>> num_check_points(0.1), num_check_points(0.05), num_check_points(0.1, overlooked=0.1)

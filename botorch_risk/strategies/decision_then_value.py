@@ -26,7 +26,7 @@ class DecisionThenValue:
 
     Args:
         decide: Chooses the decision, `R x 1 x d_x`.
-        value: Maps a turn and decisions to model inputs, `R x 1 x d`, with a value of the support.
+        value: Appends a value of the support to decisions: model inputs `R x 1 x d`.
     """
 
     decide: Chooser

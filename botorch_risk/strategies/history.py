@@ -25,7 +25,7 @@ class History:
         seeds: One seed per replicate.
         num_initial: The number of rows of the initial design, which is round 0.
         X: The rows, `R x n x d`; NaN where a replicate took no part.
-        Y: Their outcomes, `R x n x k x m`; NaN marks a missing repeat.
+        Y: The outcomes, `R x n x k x m`; NaN marks a missing repeat.
         rounds: The round of each row, `n`.
         recorded: The method's record of each row, `R x n`; NaN if there is none.
         running: Rows that were proposed and are not told yet, `R x p x d_asked`, NaN after the last
@@ -170,7 +170,7 @@ class History:
 
         Args:
             rows: The rows, each once.
-            Y: Their readings, `R x len(rows) x k x m`; NaN marks missing readings.
+            Y: The readings, `R x len(rows) x k x m`; NaN marks missing readings.
         """
         index = list(rows)
         readings = torch.cat([self.Y[:, index], Y], dim=-2)

@@ -201,7 +201,7 @@ class View:
         Args:
             replicates: Which of them.
             method: The other method.
-            state: Its state for all replicates; what it starts with if omitted.
+            state: The state for all replicates; what it starts with if omitted.
         """
         index = list(replicates)
         if method is not None and state is None:

@@ -198,7 +198,7 @@ class Strategy:
 
         Args:
             X: The evaluated points, `R x q x d`; NaN in a replicate that took no part.
-            Y: Their repeats, `R x q x k`. If the method takes m > 1 outcomes, `R x q x m`, or
+            Y: The repeats, `R x q x k`. If the method takes m > 1 outcomes, `R x q x m`, or
                 `R x q x k x m` with repeats. NaN marks missing outcomes. The number of repeats may
                 change.
 
@@ -290,7 +290,7 @@ class Strategy:
 
         Args:
             rows: Rows of the history, each once.
-            Y: Their readings, shaped as for `tell`; NaN where missing.
+            Y: The readings, shaped as for `tell`; NaN where missing.
         """
         index = self._history.index(rows)
         _, repeats = self._history.checked(self._history.X[:, index], Y)

@@ -61,7 +61,7 @@ class Factors:
                 columns are categories, and whose index names the rows; a tensor or an array of
                 descriptors `n x d`; or a list of names, which may be tuples with one category per
                 entry.
-            name: Their name in messages.
+            name: What to call the rows in messages.
 
         Raises:
             InputDataError: If there is no row, a name is duplicated, a value is missing, or a

@@ -129,7 +129,7 @@ def joint_samples(
     Args:
         readings: The readings of one replicate, in a table of few other conditions.
         conditions: `m` of them.
-        num_samples: Their number, even.
+        num_samples: The number of samples, even.
 
     Yields:
         For each row, `m x num_samples x n_w`.

@@ -56,7 +56,7 @@ def report_risks(
 
     Args:
         readings: The readings of one replicate.
-        fitted: Their hyperparameters.
+        fitted: The fitted hyperparameters.
         risk_measure: Bound to the contexts.
         weights: `n_w` probabilities of the contexts.
         conditions: `m` of them.

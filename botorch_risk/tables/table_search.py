@@ -39,7 +39,7 @@ class RankedCondition(NamedTuple):
     r"""The estimate for a condition.
 
     Attributes:
-        condition: Its name.
+        condition: The name of the condition.
         risk: The expected risk, in the units of the outcomes, or a probability for a share.
         interval: A nominal 95 % interval of the risk; see `TableSearch.ranking`.
         probability_best: The probability that no other condition has a better risk. If several

@@ -311,7 +311,7 @@ def test_what_is_no_frequency_is_refused() -> None:
     for categories in ([1], [-1], [0, 0], []):
         with pytest.raises(BotorchTensorDimensionError, match="columns 0 to 0 of contexts"):
             ObservedContexts(LOTS, LabelFrequencies(categories))
-    with pytest.raises(ValueError, match=r"whole bounds of the labels in column 0 .*\[0.0, 2.5\]"):
+    with pytest.raises(ValueError, match=r"bounds of the labels in column 0 .*\[0.0, 2.5\]"):
         ObservedContexts(torch.tensor([[0.0], [2.5]]), LabelFrequencies())
     with pytest.raises(BotorchTensorDimensionError, match=r"`batch_shape x t x 1`. Got \(4, 2\)"):
         LabelFrequencies()(torch.zeros(4, 2), bounds=LOTS)

@@ -74,7 +74,7 @@ class NoiseSlicePlot(FittedAnalysis):
         model = model_of(fitted.adapter, fitted.metric)
         if not isinstance(model, MeanVarianceGP):
             raise UnsupportedError(
-                "Expected a model that learns the noise, MeanVarianceGP, as `risk_averse` has it. "
+                "Expected a model that learns the noise, such as `risk_averse`'s MeanVarianceGP. "
                 f"Got a {type(model).__name__} of {fitted.metric!r}."
             )
         self._check_parameters(fitted.experiment.search_space)

@@ -152,7 +152,7 @@ def fit_to_data(
         model: As in `fit_exact_gp`, like the errors.
         X: Inputs before the model's input transform, `batch_shape x M x d`.
         targets: Outcomes in the model's units, `batch_shape x M`.
-        noise: Their noise variances, `batch_shape x M`, if the model's noise is fixed.
+        noise: Noise variances of the data, `batch_shape x M`, if the model's noise is fixed.
         counted: A mask of the data that count, `batch_shape x M`; None if all do.
         make_mll: Builds the loss of these data for BoTorch, if there is no closed form.
         rougher: The factors that make a second start from the first, by hyperparameter; None for

@@ -57,7 +57,7 @@ def gen_candidates_quasi_newton(
         initial_conditions: Starts, `b x q x d` or `q x d`.
         acquisition_function: Maps `b' x q x d` points, a subset of them, to `b'` values.
         lower_bounds: A number, one for each column (`d`), or none.
-        upper_bounds: Likewise a number, one for each column (`d`), or none.
+        upper_bounds: The upper ones: a number, one for each column (`d`), or none.
         inequality_constraints: None: constraints are refused, also by the next two.
         equality_constraints: None.
         nonlinear_inequality_constraints: None.

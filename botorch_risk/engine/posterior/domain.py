@@ -217,7 +217,7 @@ class DomainPosterior:
             y: The outcome in the units of the data, before a `posterior_transform`, one for all or
                 `batch_shape`; NaN where a replicate observed nothing. `None` hallucinates the
                 posterior mean: the mean is unchanged and the variance shrinks.
-            noise: Its noise variance >= 0, squared units of `y`; the inferred one if `None`.
+            noise: The noise variance >= 0, squared units of `y`; the inferred one if `None`.
 
         Raises:
             InputDataError: If the noise is below 1e-4 of the prior variance in float32.

@@ -111,13 +111,13 @@ def cost_bounds(
         beta_(i) = 2 log(|D| (C_(1) + .. + C_(i))^2 pi^2 / (6 delta c_min^2))        Eq. (14)
         C_epsilon = sum of C_(i) over all i with 4 (1 + slack) eta_(i-1) > epsilon   Eq. (15)
 
-    Theorem 3.1 of [Bogunovic2016truvar]_: run with `GuaranteedWidth(delta, epoch_costs, c_min)`,
-    the same `eta`, `r` and `slack`, TRUVAR is accurate to epsilon (Definition 3.1) once it has cost
-    `total`, with probability `1 - delta`, if the variance reduction is submodular. The sets `M_(i)`
-    follow Eqs. (9) and (10): the points of the true function near its maximum or its level, so this
-    is for studies, not for a search. `C*` is the cost of greedy covering, `covering_cost`. As the
-    two equations of an epoch depend on each other, C grows from `c_max` until both hold. `eta_(0)`
-    is infinite, so there is at least one epoch.
+    Theorem 3.1 of [Bogunovic2016truvar]_: if TRUVAR runs with `GuaranteedWidth(delta, epoch_costs,
+    c_min)` and the same `eta`, `r` and `slack`, it is accurate to epsilon (Definition 3.1) at the
+    cost `total`, with probability `1 - delta` if the variance reduction is submodular. The sets
+    `M_(i)` follow Eqs. (9) and (10): the points of the true function near its maximum or its level,
+    so this is for studies, not for a search. `C*` is the cost of greedy covering, `covering_cost`.
+    As the two equations of an epoch depend on each other, C grows from `c_max` until both hold.
+    `eta_(0)` is infinite, so there is at least one epoch.
 
     Args:
         values: Values of the function, `|D|`.

@@ -114,7 +114,7 @@ def test_where_there_is_no_learnt_noise() -> None:
     client = laboratory(strategy=level_set(0.5, num_initial=2))
     play(client, 2)
     assert card_of(client, NoiseSlicePlot("heat")).blob == (
-        "Expected a model that learns the noise, MeanVarianceGP, as `risk_averse` has it. Got a "
+        "Expected a model that learns the noise, such as `risk_averse`'s MeanVarianceGP. Got a "
         "SingleTaskGP of 'purity'."
     )
 
