@@ -37,8 +37,9 @@ class Prediction(NamedTuple):
     Attributes:
         outcome: The mean of the readings that a row would have, `R x n x m`.
         noise: The standard deviation of one reading around that mean, `R x n x m`.
-        noise_interval: Lower and upper ends of the noise, `R x n x m` each; None if the noise
-            is known or is one fitted level; a level with samples of the hyperparameters has an interval.
+        noise_interval: Lower and upper ends of the noise, `R x n x m` each; None if the noise is
+            known or is one fitted level; a level with samples of the hyperparameters has an
+            interval.
     """
 
     outcome: Interval
