@@ -193,8 +193,8 @@ def advise(
         outcomes: The outcome with its direction. Default likewise; only a DataFrame needs it.
         conditions: What was measured with the outcome but cannot be set, by name: `(low, high)`, or
             labels.
-        risk: With conditions, a measure such as `ConditionalValueAtRisk(0.1)`; without, the weight
-            of the variance, >= 0, in units of one over the outcome.
+        risk: With conditions, a measure such as `ConditionalValueAtRisk(0.1)`; otherwise the
+            weight of the variance, >= 0, in units of 1 / outcome.
         environment: The distribution of the conditions, if it is known.
         batch_size: The number of settings to read next.
         seed: Seed of every random draw.

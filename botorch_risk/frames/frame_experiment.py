@@ -31,7 +31,7 @@ class FrameExperiment:
 
     `ask` gives settings, to which you add your measurements; `tell` takes them back, one reading
     per row, in any order and with any holes; `predict` and `recommend` give intervals. It is a
-    `SingleExperiment` (see there for how rows are pooled) with names. Needs pandas, the extra
+    `SingleExperiment` with names, and pools rows in the same way. Needs pandas, the extra
     `frames`.
 
     A minimised outcome keeps its sign everywhere: in `tell`, in predictions and risks, in the

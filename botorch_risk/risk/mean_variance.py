@@ -24,7 +24,7 @@ class MeanVariance(RiskMeasure):
     instead.
 
     Args:
-        risk_aversion: Weight of the variance, >= 0, in units of one over the outcome.
+        risk_aversion: Weight of the variance, >= 0, in units of 1 / outcome.
 
     Example:
         >>> measure, weights = MeanVariance(risk_aversion=1.0), torch.tensor([0.5, 0.5])

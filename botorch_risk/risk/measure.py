@@ -109,10 +109,9 @@ class RiskMeasure(ABC):
     def importance(self, weights: Tensor) -> Tensor:
         r"""The importance of each value before any data, `... x n_w`; sums to 1.
 
-        Its weight, unless the measure looks for the worst value regardless of weight. For linear
-        measures, the worst case and mean minus variance, it is the expected gradient of the risk
-        for independent, identically distributed values; for others this holds approximately if
-        there are many values.
+        The value's weight, except for measures of the worst value. For linear measures, the worst
+        case and mean minus variance, it is the expected gradient of the risk for independent,
+        identically distributed values; for others this holds approximately if there are many.
         """
         return weights
 

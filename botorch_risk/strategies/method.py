@@ -91,7 +91,7 @@ class View:
         state: The method's state for these replicates, tensors `R x ...`.
         batch_size: The number q of points to propose.
         method: The method, which computes `belief`.
-        previous: Its belief about the same replicates before the last rows, if known. `believe` may
+        previous: The belief about the same replicates before the last rows, if known. `believe` may
             modify it.
         fits: The ends of the fits of `belief`, by name; `fit` fills it.
         prefix: Begins the names of these fits, for a method with several inner ones.

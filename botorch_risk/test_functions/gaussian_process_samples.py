@@ -70,7 +70,7 @@ class PosteriorMeanFunctions:
         centers: `R x n x 2` points.
         weights: `R x n`; `f(x) = sum_i weights_i k(x, centers_i)`.
         maximum: `R` global maxima over the square.
-        maximizer: `R x 2`, where they are.
+        maximizer: `R x 2`, the points of the maxima.
 
     Raises:
         ValueError: If a seed is not an integer or is repeated, or a number is out of its range.
