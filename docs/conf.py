@@ -67,7 +67,7 @@ extensions = [
 nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!botorch_risk(_bench)?\.).*"),
-    (r"py:.*", r"botorch_risk(_bench)?\.([a-z_]+\.){2,}_?[A-Z]\w+(\.[A-Z]\w+)?"),
+    (r"py:.*", r"botorch_risk(_bench)?\.([a-z_0-9]+\.){2,}_?[A-Z]\w+(\.[A-Z]\w+)?"),
 ]
 suppress_warnings = ["myst.header"]  # stored tables begin with a heading of the third level
 

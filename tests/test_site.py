@@ -85,6 +85,7 @@ def test_a_good_site_has_nothing_wrong(tmp_path: Path) -> None:
         (r"<p>\frac{1}{2}</p>", "shows LaTeX"),
         ("<p>a <code>Bound</code>s :cite:p:</p>", "shows markup: s :cite:p:"),
         (r'<div class="math">\[x\\]</div>', "shows LaTeX"),
+        ("<td><p>The bound of a paper, Eq.</p></td>", "cuts a sentence: The bound of a paper, Eq."),
     ],
 )
 def test_what_is_wrong_is_found(tmp_path: Path, text: str, why: str) -> None:
