@@ -75,6 +75,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath", "html_image"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the notebooks are stored with their outputs
 nb_merge_streams = True
+nb_code_prompt_show, nb_code_prompt_hide = "Show the code", "Hide the code"
 copybutton_exclude = ".linenos, .gp, .go"
 
 bibtex_bibfiles = ["references.bib"]

@@ -116,6 +116,12 @@ KNOWN = {
 
 
 @pytest.mark.skipif(not LINKS, reason="needs sphinx")
+def test_a_long_name_may_break_at_its_joints() -> None:
+    text = "risk.KernelDensity(n_w=5.0)"
+    assert LINKS["JOINT"].sub("|", text) == "risk.|Kernel|Density(|n_|w=|5.0)"
+
+
+@pytest.mark.skipif(not LINKS, reason="needs sphinx")
 @pytest.mark.parametrize(
     ("text", "imports", "expected"),
     [

@@ -24,7 +24,7 @@ CODE = re.compile(r"<code>([^<]+)(?=</code>)")  # in a page's own HTML
 CODE_ELEMENT = re.compile(r"(<code>[^<]+)</code>")
 TOKEN = re.compile(r'(<span class="(?:n|nc|nf|nn)">)(\w+)(</span>)')
 PRE = re.compile(r'(?<=<span class="pre">)[^<]+')
-JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_.(=,/])(?=\w)")
+JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_(=,/])(?=\w)|(?<=\.)(?=[A-Za-z])")
 PREFERRED = ("papers", "strategies", "acquisition", "baselines")
 NO_WORDS = {"gchk", "rahbo", "robust", "truvar"}  # `robust` is always the function
 KINDS = {"class", "function", "exception", "method", "property", "attribute"}
