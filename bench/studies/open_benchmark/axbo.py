@@ -12,7 +12,10 @@ import json
 import logging
 import time
 import warnings
+from dataclasses import dataclass
+from datetime import date
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +35,20 @@ from bench.studies.open_benchmark.others import as_numbers
 from botorch_risk.strategies import Box, Strategy, risk_search
 
 CVAR = "-conditional-value-at-risk"
-# In a random order. Those of four inputs and of tables cost more.
+FORMS = {each.name: each for each in EXPERIMENTS}
+# In a random order. Four inputs, and the whole numbers of tables, cost several times as much.
 PAIRS = [
-    each.name
+    name
     for name in WITHOUT_MMD
-    for each in EXPERIMENTS
-    if each.name == name and name.endswith(CVAR)
-    if each.num_initial <= 8 and each.settings["form"] not in TABLES
+    if name.endswith(CVAR)
+    and FORMS[name].num_initial <= 8
+    and FORMS[name].settings["form"] not in TABLES
 ]
 ALPHA = 0.9  # the worst tenth of W
 N_W = 16  # its default is 10; with 32 a round takes four times as long
 NUM_ROUNDS = 12
 FIRST_ROUND = 7  # of those whose log regret is averaged
+PACKAGES = ("axbo-extensions", "ax-platform", "botorch", "gpytorch", "torch")
 REPORTS = {"client": "its best point", "surrogate": "its best CVaR", "ours": "our rule"}
 
 
@@ -85,7 +90,11 @@ class AxboExtensions:
             robustness=ALPHA,
             context_points=[dict(zip(of_w, w, strict=True)) for w in self.w.tolist()],
         )
-        with_groups = [_InGroup(each, ["w"] if each.name in of_w else []) for each in parameters]
+        groups = [["w"] if each.name in of_w else [] for each in parameters]
+        with_groups = [
+            _InGroup(each.name, each.bounds, each.parameter_type, group)
+            for each, group in zip(parameters, groups, strict=True)
+        ]
         augment_generator_specs(self.client, with_groups, config)
         for node in self.client._generation_strategy._nodes:
             for spec in node.generator_specs:  # Ax's 20 starts take three times as long
@@ -124,21 +133,24 @@ class AxboExtensions:
             return _cvar_objective(ALPHA, N_W, minimize=False)(mean.unsqueeze(0)).flatten()
 
 
+@dataclass(frozen=True)
 class _InGroup:
     r"""A parameter with the groups that the package asks for; Ax's configurations have none."""
 
-    def __init__(self, parameter: Any, groups: list[str]) -> None:
-        self.name, self.bounds = parameter.name, parameter.bounds
-        self.parameter_type, self.groups = parameter.parameter_type, groups
+    name: str
+    bounds: tuple[float, float]
+    parameter_type: str
+    groups: list[str]
 
 
 def play(name: str, seed: int) -> dict[str, Any]:
     r"""Both loops of a pair and a seed: the regrets after each round, and seconds of CPU."""
-    (experiment,) = (each for each in EXPERIMENTS if each.name == name)
+    experiment = FORMS[name]
     problem: Any = experiment.problem()
     known = {"environment": problem.environment, "risk_measure": problem.risk_measure, **SEARCH}
     sizes = {"num_initial": experiment.num_initial}
-    space, row = decision_space(problem), {"pair": name, "seed": seed}  # type: ignore[var-annotated]
+    space = decision_space(problem)
+    row: dict[str, Any] = {"pair": name, "seed": seed}
 
     def loop(strategy: Strategy) -> tuple[list[float], list[float]]:
         regrets, seconds = [], []
@@ -170,9 +182,9 @@ def play(name: str, seed: int) -> dict[str, Any]:
 def report(rows: list[dict[str, Any]]) -> None:
     r"""Differences in log regret, paired by seed: below 0, `risk_search` is ahead."""
     print(f"log10 of the regret, rounds {FIRST_ROUND} to {NUM_ROUNDS}: risk_search less axbo")
+    print("± 95 % by Student's t over seeds; 'ours' or 'axbo' is ahead; CPU a round, axbo / ours")
     print(f"{'pair':32}{'seeds':>6}", *(f"{title:>22}" for title in REPORTS.values()), "   CPU")
     pooled: dict[str, list[Tensor]] = {each: [] for each in REPORTS}
-    ratios = []
     for name in dict.fromkeys(row["pair"] for row in rows):
         here = sorted((row for row in rows if row["pair"] == name), key=lambda row: row["seed"])
         scale = torch.tensor([row["search"][0] for row in here]).median().item()
@@ -190,13 +202,11 @@ def report(rows: list[dict[str, Any]]) -> None:
         ratio = sum(sum(row["seconds"][:-1]) for row in here) / sum(
             sum(row["search_seconds"][1:]) for row in here
         )
-        ratios.append(ratio)
         short = name.removesuffix(CVAR)
         print(f"{short:32}{len(here):>6}", *(f"{cell:>22}" for cell in cells), f"{ratio:6.1f}")
     for over in ("over_seeds", "over_problems"):
         cells = [said(getattr(pooled_difference(pooled[each]), over)) for each in REPORTS]
         print(f"{'all, ' + over.replace('_', ' '):38}", *(f"{cell:>22}" for cell in cells))
-    print(f"CPU a round, axbo / risk_search: {min(ratios):.1f} to {max(ratios):.1f}")
 
 
 def said(gap: Any) -> str:
@@ -216,6 +226,7 @@ def main() -> None:
     lines = arguments.rows.read_text("utf-8").splitlines() if arguments.rows.exists() else []
     rows = [json.loads(line) for line in lines]
     if arguments.action == "report":
+        print(f"{date.today()}:", ", ".join(f"{name} {version(name)}" for name in PACKAGES))
         report(rows)
         return
     warnings.simplefilter("ignore")
