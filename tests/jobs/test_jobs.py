@@ -22,7 +22,7 @@ JUDGED = {
         lambda found: (found["settings asked, of 2"] == 2).all(),
     ),
     jobs.one_objective_without_risk: (lambda found: found["share of the volume"].min() >= 0.95,),
-    jobs.an_ax_client_with_trials: (lambda found: found["regret"].mean() <= 0.1,),
+    jobs.an_ax_client_with_trials: (lambda found: found["regret"].mean() <= 0.25,),
     jobs.a_limit_under_correlated_conditions: (
         lambda found: found["regret"].max() <= 0.05,
         lambda found: found["dry on"].min() >= 0.93,  # 64 points stand for the distribution
