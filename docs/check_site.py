@@ -1,8 +1,8 @@
 r"""Follows every link inside the built site: `python docs/check_site.py docs/_build/html`.
 
 Nothing may be fetched from elsewhere to show a page, no link inside the site may lead nowhere, no
-formula may be left as LaTeX in running text and no markup as it was written, and every public name
-is a link to its page.
+formula may be left as LaTeX in running text and no markup as it was written, no cell of a table may
+end at an abbreviation as if it were a sentence, and every public name is a link to its page.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import unquote, urldefrag
 
 LATEX = re.compile(r"\$\$|\\(?:frac|mathrm|sqrt|sum|text|begin|cdot)\b")
 MARKUP = re.compile(r":[a-z]+(:[a-z]+)?:(?=`|\s|$)|``")
+CUT = re.compile(r"<td><p>((?:(?!</?td).)*\b(?:Alg|App|Cor|Eqs?|Figs?|Secs?)\.)</p></td>")
 NAME = re.compile(r"(?:\w+\.)*(\w+)(?:\(.*\))?", flags=re.DOTALL)
 AS_IT_STANDS = {"code", "pre", "script", "style", "title"}
 UNLINKED = {"a", "h1", "h2", "h3", "h4", "pre"}
@@ -29,6 +30,7 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.cut: list[str] = [re.sub("<.*?>", "", each) for each in CUT.findall(text)]
         self.names: set[str] = set()
         self.links: list[str] = []
         self.loads: list[str] = []
@@ -84,6 +86,7 @@ def check(folder: Path) -> tuple[list[str], int, int]:
         here = path.relative_to(folder).as_posix()
         wrong += [f"{here} shows LaTeX: {each}" for each in page.latex]
         wrong += [f"{here} shows markup: {each}" for each in page.markup]
+        wrong += [f"{here} cuts a sentence: {each}" for each in page.cut]
         own = path.stem.rpartition(".")[2]
         named = {match[1]: code for code in page.codes if (match := NAME.fullmatch(code.strip()))}
         wrong += [f"{here} does not link {named[name]}" for name in named.keys() & public - {own}]

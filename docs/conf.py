@@ -67,7 +67,7 @@ extensions = [
 nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!botorch_risk(_bench)?\.).*"),
-    (r"py:.*", r"botorch_risk(_bench)?\.([a-z_]+\.){2,}_?[A-Z]\w+(\.[A-Z]\w+)?"),
+    (r"py:.*", r"botorch_risk(_bench)?\.([a-z_0-9]+\.){2,}_?[A-Z]\w+(\.[A-Z]\w+)?"),
 ]
 suppress_warnings = ["myst.header"]  # stored tables begin with a heading of the third level
 
@@ -75,6 +75,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath", "html_image"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the notebooks are stored with their outputs
 nb_merge_streams = True
+nb_code_prompt_show, nb_code_prompt_hide = "Show the code", "Hide the code"
 copybutton_exclude = ".linenos, .gp, .go"
 
 bibtex_bibfiles = ["references.bib"]

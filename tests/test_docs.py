@@ -152,6 +152,8 @@ def _targets(folder: Path, link: str) -> Iterator[Path]:
 # Pages whose blocks a test of their own runs.
 ELSEWHERE = {
     "ax": "tests/ax/test_guide.py",
+    "upstream_ax": "tests/ax/test_guide.py",
+    "upstream_axbo": "tests/ax/test_guide.py",
     "campaigns": "bench/tests/campaigns/test_guide.py",
     "faster_loops": "tests/test_docs.py",
     "bridges": "tests/test_bridges.py",

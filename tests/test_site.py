@@ -86,6 +86,7 @@ def test_a_good_site_has_nothing_wrong(tmp_path: Path) -> None:
         (r"<p>\frac{1}{2}</p>", "shows LaTeX"),
         ("<p>a <code>Bound</code>s :cite:p:</p>", "shows markup: s :cite:p:"),
         (r'<div class="math">\[x\\]</div>', "shows LaTeX"),
+        ("<td><p>The bound of a paper, Eq.</p></td>", "cuts a sentence: The bound of a paper, Eq."),
     ],
 )
 def test_what_is_wrong_is_found(tmp_path: Path, text: str, why: str) -> None:
@@ -113,6 +114,12 @@ KNOWN = {
     "sbo_kde": ["botorch_risk.acquisition.sbo_kde", "botorch_risk.papers.sbo_kde"],
     "recommend": ["botorch_risk.recommend.recommend"],
 }
+
+
+@pytest.mark.skipif(not LINKS, reason="needs sphinx")
+def test_a_long_name_may_break_at_its_joints() -> None:
+    text = "risk.KernelDensity(n_w=5.0)"
+    assert LINKS["JOINT"].sub("|", text) == "risk.|Kernel|Density(|n_|w=|5.0)"
 
 
 @pytest.mark.skipif(not LINKS, reason="needs sphinx")

@@ -2,6 +2,7 @@ r"""The experiments of bench/studies/open_benchmark; their optima are in test_ce
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from botorch_risk_bench.reports import Regrets, board_markdown, read_board
 
 from bench.studies.open_benchmark import (
     all_pairs,
+    axbo,
     best_reading,
     chosen_pairs,
     default_pairs,
@@ -285,3 +287,21 @@ def test_others_ask_for_whole_numbers_where_decisions_are(optimizer: Any) -> Non
     asked = made.ask(2)
     assert asked.shape == (2, 2) and torch.equal(asked, asked.round())
     assert as_numbers(asked, box)[0] == [int(value) for value in asked[0]]
+
+
+def test_the_report_on_axbo_says_who_is_ahead(capsys: pytest.CaptureFixture[str]) -> None:
+    def row(seed: int) -> dict[str, Any]:
+        rounds = axbo.NUM_ROUNDS + 1
+        of = {"search": [1.0, *(rounds - 1) * [0.01 * (seed + 1)]], "ours": rounds * [1.0]}
+        of |= {"client": of["search"], "surrogate": [1.0, *(rounds - 1) * [0.001]]}
+        return {"pair": axbo.PAIRS[0], "seed": seed, **of} | dict.fromkeys(
+            ("seconds", "search_seconds"), rounds * [2.0]
+        )
+
+    axbo.report([row(0), row(1)])
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if " 2 " in line)
+    assert re.findall("ours|axbo|undecided", line) == ["undecided", "undecided", "undecided"]
+    assert line.endswith(" 1.0") and "-1.85 ± 1.91" in line and "+1.15 ± 1.91" in line
+    axbo.report([row(seed) for seed in range(8)])
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if " 8 " in line)
+    assert re.findall("ours|axbo|undecided", line) == ["undecided", "axbo", "ours"]

@@ -52,8 +52,8 @@ def _of_mean_process(name: str) -> Any:
 class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     r"""Learn the mean and the noise of an outcome: a heteroscedastic Gaussian process.
 
-    It consists of two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance
-    `rho^2`, and `mean_model` learns `f` from the sample means with the fixed noise of Eq. (16),
+    It consists of two `SingleTaskGP` models [Makarova2021rahbo]_: `noise_model` learns the noise
+    variance `rho^2`, and `mean_model` learns `f` from the sample means with the noise of Eq. (16),
 
         S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
         ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x).

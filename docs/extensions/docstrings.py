@@ -10,6 +10,8 @@ from formulas import NotAFormula, latex
 CITATION = re.compile(r"\[([A-Z]\w+\d{4}\w+)\]_")
 CODE = re.compile(r"optimizer=|^\w+ = [A-Z]\w+\(", flags=re.MULTILINE)
 PRIVATE = re.compile(r", _\w+(?:: [^=,]*)? ?= ?\w+")
+# A summary on a page of the API is the first sentence, which does not end at one of these.
+ABBREVIATIONS = ("Alg.", "App.", "Cor.", "Eq.", "Eqs.", "Fig.", "Figs.", "Sec.", "Secs.")
 SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Example|Examples|Attributes|References):$")
 
 
@@ -69,6 +71,9 @@ def _signature(
 
 def setup(app: Any) -> dict[str, Any]:
     r"""Before napoleon, whose sections it leaves alone."""
+    from sphinx.ext import autosummary
+
+    autosummary.WELL_KNOWN_ABBREVIATIONS = ("et al.", "e.g.", "i.e.", "vs.", *ABBREVIATIONS)
     app.connect("autodoc-process-docstring", _process, priority=400)
     app.connect("autodoc-process-signature", _signature)
     return {"parallel_read_safe": True, "version": "1"}

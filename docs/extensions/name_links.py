@@ -3,7 +3,7 @@ r"""Links every public name in prose, tables and code to its page of the API.
 A name is a literal such as `ValueAtRisk`, `ValueAtRisk(0.3)` or `risk.ValueAtRisk`. A word of lower
 case alone, such as `recommend`, is one only on a page whose code imports it, unless it is in
 `NO_WORDS`. Where two modules export a name, the page's imports decide, and then the order of
-`PREFERRED`.
+`PREFERRED`. A name may break at its capitals and underscores, so that a table fits on a phone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ BLOCK = re.compile(r'<div class="highlight-(?:default|python|ipython3|diff).*?</
 CODE = re.compile(r"<code>([^<]+)(?=</code>)")  # in a page's own HTML
 CODE_ELEMENT = re.compile(r"(<code>[^<]+)</code>")
 TOKEN = re.compile(r'(<span class="(?:n|nc|nf|nn)">)(\w+)(</span>)')
+PRE = re.compile(r'(?<=<span class="pre">)[^<]+')
+JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_(=,/])(?=\w)|(?<=\.)(?=[A-Za-z])")
 PREFERRED = ("papers", "strategies", "acquisition", "baselines")
 NO_WORDS = {"gchk", "rahbo", "robust", "truvar"}  # `robust` is always the function
 KINDS = {"class", "function", "exception", "method", "property", "attribute"}
@@ -143,9 +145,18 @@ def _link_code(app: Any, pagename: str, template: str, context: dict[str, Any], 
     context["body"] = CODE_ELEMENT.sub(lambda code: linked(code[1], code[0]), body)
 
 
+def _break_names(
+    app: Any, pagename: str, template: str, context: dict[str, Any], tree: Any
+) -> None:
+    r"""Marks where a long name may be broken."""
+    if "body" in context:
+        context["body"] = PRE.sub(lambda text: JOINT.sub("<wbr>", text[0]), context["body"])
+
+
 def setup(app: Any) -> dict[str, Any]:
     r"""After every page is read, when all public names are known."""
     app.name_links = {}
     app.add_post_transform(NameLinks)
     app.connect("html-page-context", _link_code)
+    app.connect("html-page-context", _break_names, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": False, "version": "1"}

@@ -1,6 +1,7 @@
-r"""docs/ax.md runs as it stands."""
+r"""docs/ax.md runs as it stands, and the reports for Ax print what they say."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ from ax.api.client import Client
 from botorch.exceptions.warnings import BotorchWarning
 
 from tests.ax.laboratory import PARAMETERS, node_of
+from tests.test_docs import DOCS, names_after
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "ax.md").read_text(encoding="utf-8")
+GUIDE = (DOCS / "ax.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
 (
     FIRST,
@@ -127,3 +129,12 @@ def test_parts_by_name_make_a_strategy() -> None:
         for index, parameters in client.get_next_trials(max_trials=1).items():
             client.complete_trial(index, {"purity": sum(map(float, parameters.values()))})
     assert node_of(client, 6) == "edge of what is good enough"
+
+
+REPORTS = {"upstream_ax.md": "ax", "upstream_axbo.md": "axbo_extensions"}  # pages of a package
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", [page for page, of in REPORTS.items() if find_spec(of)])
+def test_reports_print_what_they_say(page: str, tmp_path: Path) -> None:
+    names_after(DOCS / page, tmp_path)

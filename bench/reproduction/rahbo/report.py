@@ -18,11 +18,10 @@ from botorch_risk_bench.reports.replay import final_strategy
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
-from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
+from bench.reproduction.pictures import BLACK, LOOKS, draw_mean, finish, panels, seeds_of
 from bench.reproduction.rahbo.campaign import BRANINS, SINES
 from bench.reproduction.results import Report, records_of
 from bench.reproduction.tables import cell, comparisons, paired, table
-from botorch_risk.plot_style import COLORS
 
 PICTURES = {
     "sine": ("", "-paper"),
@@ -141,27 +140,24 @@ def histogram_rows(store: ExperimentRecords) -> list[list[str]]:
     return rows
 
 
-def draw_queries(store: ExperimentRecords, path: Path) -> None:
-    r"""Fig. 1(c), in the run as in the paper."""
+def draw_queries(rows: list[list[str]], path: Path) -> None:
+    r"""Fig. 1(c), in the run as in the paper, from the rows of `histogram_rows`."""
     problem: Any = get_experiment("branin").problem()
-    axis = [torch.linspace(*bound, 120, dtype=torch.float64) for bound in ((-5, 10), (0, 15))]
-    grid = torch.stack(torch.meshgrid(*axis, indexing="xy"), dim=-1)
-    noise = problem.noise_variance(grid).sqrt()
-    figure, every = panels(3)
-    for axes, label in zip(every, ("GP-UCB", "RAHBO", "RAHBO-US"), strict=True):
-        mesh = axes.pcolormesh(*axis, noise, cmap="Greys", shading="auto", rasterized=True)
-        rounds = store.rounds(f"{label}-paper")[1:]
-        X = torch.cat([record.X for record in rounds], dim=-2).reshape(-1, 2)
-        axes.plot(*X.T, ".", color=COLORS[0], ms=2, alpha=0.25, rasterized=True)
-        for name, optimum in OPTIMA.items():
-            look: dict[str, Any] = {"color": COLORS[1], "fontsize": 12, "weight": "bold"}
-            left = -14 if optimum[0] > 8 else 4  # inside the picture
-            axes.annotate(name, optimum, xytext=(left, 4), textcoords="offset points", **look)
-        axes.set(title=label, xlabel="x1")
-        axes.grid(visible=False)
-    every[0].set_ylabel("x2")
-    figure.colorbar(mesh, ax=every, label="standard deviation of the noise")
-    finish(figure, path, f"Queries of all {len(store.identity['seeds'])} seeds, as in the paper")
+    optima = torch.tensor(list(OPTIMA.values()), dtype=torch.float64)
+    deviations = problem.noise_variance(optima).sqrt().flatten().tolist()
+    shares = {label: [each.split(" ± ") for each in cells] for label, *cells in rows}
+    figure, (axes,) = panels(1)
+    for place, label in enumerate(("GP-UCB", "RAHBO", "RAHBO-US")):
+        means, widths = torch.tensor(
+            [[float(number) for number in each] for each in shares[f"{label}-paper"]]
+        ).T
+        at = torch.arange(len(optima)) + 0.27 * (place - 1)
+        look: dict[str, Any] = {"color": LOOKS[label][0], "ecolor": BLACK, "capsize": 3}
+        axes.bar(at, means, 0.25, yerr=widths.minimum(means), label=label, **look)
+    names = [f"{name}\nnoise sd {each:.1f}" for name, each in zip(OPTIMA, deviations, strict=True)]
+    axes.set_xticks(range(len(optima)), names)
+    axes.set(xlabel="optimum of Branin", ylabel="% of queries within 1.5")
+    finish(figure, path, "Where they query, as in the paper")
 
 
 def forest_rows(results: Path) -> list[list[str]]:
@@ -249,11 +245,9 @@ def main() -> None:
                 draw_regret(store, name, suffix, to / f"{name}{suffix}")
             if name == "branin":
                 header = ["strategy", "% near A (noisiest)", "% near B", "% near C (quietest)"]
-                page += [
-                    "Queries within 1.5 of each optimum, Fig. 1(c):\n",
-                    table(header, histogram_rows(store)),
-                ]
-                draw_queries(store, to / "branin_queries")
+                rows = histogram_rows(store)
+                page += ["Queries within 1.5 of each optimum, Fig. 1(c):\n", table(header, rows)]
+                draw_queries(rows, to / "branin_queries")
     if differences := comparisons(later, STAGED):
         title = f"### cumulative regret after the first {FIRST_STAGE} rounds of both\n"
         page += [title, differences]

@@ -1,0 +1,1 @@
+r"""Jobs that people come with, done by the code of one or two pages, and judged by the truth."""
