@@ -28,7 +28,7 @@ def require_gradients(name: str) -> None:
     if torch.is_inference_mode_enabled():
         raise UnsupportedError(
             f"Expected gradients, which {name} needs. Got `torch.inference_mode()`; use "
-            "`torch.no_grad()`, or leave it for this call."
+            "`torch.no_grad()`, or leave inference mode for this call."
         )
 
 

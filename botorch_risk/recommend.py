@@ -134,7 +134,7 @@ class ObjectiveOfMean:
         if self.has_constraints:
             raise ValueError(
                 "Expected a `ConstrainedUpperConfidenceBound` of the constraints, as `feasible` or "
-                f"as the bound itself. Got {self.name}, which has no confidence bounds of them."
+                f"as the bound itself. Got {self.name}, which has no such bounds."
             )
 
     def check_points(self, X: Tensor) -> None:
@@ -361,7 +361,7 @@ def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
     warnings.warn(
         f"Expected a point that meets all constraints with confidence. Got none among "
         f"{int(offered[infeasible][0].sum())}{replicates if infeasible.dim() else ''}. The least "
-        "infeasible is recommended: its lower bounds miss their limits by "
+        "infeasible point is recommended, whose lower bounds miss the limits by "
         f"{', '.join(f'{each:.4g}' for each in missed)}.",
         InfeasibleRecommendationWarning,
         stacklevel=4,

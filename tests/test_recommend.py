@@ -98,7 +98,7 @@ def test_best_observed_with_pooled_and_single_rows() -> None:
     pooled = torch.tensor([1.0, 1.2, 1.1, 0.9], dtype=torch.float64)
     torch.testing.assert_close(chosen.value, pooled.mean() - pooled.var())
     assert recommend(bound_of(model, risk_aversion=0.0), X, "best_observed").row == 1
-    with pytest.raises(InputDataError, match=r"points that the model was built from.* Got 1 other"):
+    with pytest.raises(InputDataError, match=r"training points of the model.* Got 1 other"):
         recommend(bound_of(model), X + torch.tensor([[0.0], [0.0], [0.0], [0.05]]), "best_observed")
     with pytest.raises(InputDataError, match="at least two repeats"):
         recommend(bound_of(model), X[1:2], "best_observed")

@@ -96,7 +96,7 @@ def test_feasible_recommendations_of_replicates_equal_those_alone(batch: tuple[i
 def test_replicates_without_a_feasible_point_are_named_with_numbers() -> None:
     acqf = constrained((2,))
     X = torch.stack([POINTS[:4], POINTS[6:]])
-    message = r"none among 4 in 1 of 2 replicates: \[\[1\]\].*miss their limits by 0\."
+    message = r"none among 4 in 1 of 2 replicates: \[\[1\]\].*miss the limits by 0\."
     with pytest.warns(InfeasibleRecommendationWarning, match=message):
         chosen = recommend(acqf.bound, X, "posterior_mean", feasible=acqf)
     assert chosen.feasible is not None

@@ -64,7 +64,7 @@ class ComparedRisks:
         process = belief.process()
         if process.noise_of_a_reading(X.new_zeros(1, 0)) is None:
             raise UnsupportedError(
-                "Expected a likelihood with one noise, or a fixed one. "
+                "Expected a likelihood with one noise variance, or with fixed noise. "
                 f"Got {type(model.likelihood).__name__}."
             )
         inputs, probabilities = environment.expand(X)

@@ -110,8 +110,8 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         same = (X.unsqueeze(-2) == model.train_X.unsqueeze(-3)).all(dim=-1)  # ... x m x n_train
         if not same.any(dim=-1).all():
             raise InputDataError(
-                "Expected points that the model was built from, for their observed values. "
-                f"Got {(~same.any(dim=-1)).sum()} others."
+                "Expected training points of the model, which have observed values. "
+                f"Got {(~same.any(dim=-1)).sum()} other points."
             )
         values = model.train_means.squeeze(-1)
         if self.posterior_transform is not None:

@@ -106,8 +106,8 @@ def _num_contexts(environment: Any, model: Model) -> int:
     widths = input_widths(model)
     if widths is None:
         raise UnsupportedError(
-            "Expected a model that knows its number of inputs, of which a schedule is told those "
-            f"of W. Got {type(model).__name__}; pass the risk measure of the round."
+            "Expected a model with a known number of inputs, because a schedule needs the number "
+            f"of columns of W. Got {type(model).__name__}; pass the risk measure of the round."
         )
     for d_x in range(max(widths), 0, -1):  # only the environment knows how many it takes
         try:
@@ -118,7 +118,7 @@ def _num_contexts(environment: Any, model: Model) -> int:
             return made - d_x or d_x
     raise BotorchTensorDimensionError(
         f"Expected an environment that makes the {' or '.join(map(str, widths))} inputs of the "
-        f"model. Got {type(environment).__name__}, which makes them of no decision."
+        f"model. Got {type(environment).__name__}, which makes another number of inputs."
     )
 
 

@@ -103,7 +103,7 @@ class KnownNames(TransitionCriterion):
         if count < self.num_with_contexts <= completed:
             warnings.warn(
                 f"Expected the contexts {self.contexts} next to the objective in "
-                f"{self.num_with_contexts} completed trials or more. Got them in {count} of "
+                f"{self.num_with_contexts} completed trials or more. Got contexts in {count} of "
                 f"{completed}, so that the initial design goes on.",
                 InputDataWarning,
                 stacklevel=2,
@@ -135,7 +135,7 @@ class KnownNames(TransitionCriterion):
             )
         if self.one_metric and not objective.is_single_objective:
             raise UnsupportedError(
-                f"Expected an objective of one metric for {self.transition_to!r}, which learns its "
+                f"Expected an objective of one metric for {self.transition_to!r}, which learns the "
                 f"noise. Got {objective.expression!r}."
             )
         for constraint in config.outcome_constraints:
@@ -147,7 +147,7 @@ class KnownNames(TransitionCriterion):
             if self.constraints == "none":
                 raise UnsupportedError(
                     "Expected no outcome constraint: the acquisition function of "
-                    f"{self.transition_to!r} has no confidence bounds, and would ignore it. Got "
+                    f"{self.transition_to!r} would ignore the constraint. Got "
                     f"{constraint.expression!r}."
                 )
             if self.constraints == "absolute" and constraint.relative:

@@ -106,7 +106,7 @@ class Exp3:
             )
         if not (finite := rewards.isfinite() | ~counts).all():
             raise InputDataError(
-                "Expected finite `rewards`, or a mask of those that are. "
+                "Expected finite `rewards`, or a mask of the finite rewards. "
                 f"Got {first_wrong(rewards, finite)}."
             )
         chosen = probabilities.gather(-1, arms.unsqueeze(-1))

@@ -99,8 +99,8 @@ def leave_one_out(
     known = isinstance(exact, MeanVarianceGP | SingleTaskGP) and exact.num_outputs == 1
     if not known or is_conditioned:
         raise UnsupportedError(
-            "Expected a `MeanVarianceGP` or a `SingleTaskGP` of one outcome, and its own data. Got "
-            f"{type(exact).__name__}{', conditioned on further data' * is_conditioned}."
+            "Expected a `MeanVarianceGP` or a `SingleTaskGP` with one outcome, not conditioned on "
+            f"further data. Got {type(exact).__name__}{', conditioned' * is_conditioned}."
         )
     model = exact
     of_f: Any = model.mean_model if isinstance(model, MeanVarianceGP) else model

@@ -236,8 +236,8 @@ class BoundedMarginals(Distribution):
         """
         if self.beyond == "clip":
             raise UnsupportedError(
-                "Expected a distribution with a density. Got one that is clipped, so that its "
-                "bounds carry probability; use beyond='truncate'."
+                "Expected a distribution with a density. Got a clipped distribution, which "
+                "has positive probability at the bounds; use beyond='truncate'."
             )
         return self.interior_log_density(value).sum(dim=-1)
 

@@ -120,8 +120,8 @@ class KernelDensity(Distribution):
             return self._normal_log_prob(value).sum(dim=-1)
         if self.at_bounds == "clip":
             raise UnsupportedError(
-                "Expected a distribution with a density. Got an estimate that is clipped, so that "
-                "its bounds carry probability; use at_bounds='truncate' or 'reflect'."
+                "Expected a distribution with a density. Got a clipped estimate, which has "
+                "positive probability at the bounds; use at_bounds='truncate' or 'reflect'."
             )
         if self.at_bounds == "truncate":
             below, above = (self._kernel_cdf(self.observed, bound) for bound in self.bounds)

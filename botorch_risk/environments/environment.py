@@ -70,7 +70,7 @@ class Environment(Module, ABC):
             UnsupportedError: If the environment does not know it.
         """
         raise UnsupportedError(
-            f"Expected an environment that knows its range. Got {type(self).__name__}."
+            f"Expected an environment with a known range. Got {type(self).__name__}."
         )
 
     def contains(self, X: Tensor, W: Tensor) -> Tensor:

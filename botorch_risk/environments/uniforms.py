@@ -83,7 +83,7 @@ def normalized(masses: Tensor) -> Tensor:
         worst = total.flatten()[(total - 1).abs().argmax()].item()
         raise ValueError(
             "Expected enough nodes for the quadrature to resolve the density. "
-            f"Got {masses.shape[-1]}, over which it sums to {worst}; use more, or another rule."
+            f"Got {masses.shape[-1]} nodes with a sum of {worst}; use more nodes or another rule."
         )
     return masses / total
 

@@ -91,8 +91,9 @@ def _strategy(
             raise ValueError("Expected `conditions` with an `environment`. Got none.")
         if isinstance(risk, RiskMeasure):
             raise ValueError(
-                "Expected `conditions` for a measure of their risk: columns that were measured and "
-                f"cannot be set. Without them `risk` is the weight of the variance. Got {risk}."
+                "Expected `conditions` for a risk measure: columns that were measured and cannot "
+                "be set. Without `conditions`, `risk` is the weight of the variance. "
+                f"Got {risk}."
             )
         counts = frame.dropna().groupby(settings)[outcome].size()
         return {

@@ -415,7 +415,7 @@ class FrameExperiment:
             if not torch.equal(found.nan_to_num(torch.inf), expected.nan_to_num(torch.inf)):
                 raise UnsupportedError(
                     "Expected an experiment that was told everything in DataFrames. Got a "
-                    "`strategy` that was told by itself: keep its own state."
+                    "`strategy` that was told directly: save the state of the strategy."
                 )
         inner = self._single.state_dict()
         del inner["digest"], inner["history"]["X"], inner["history"]["Y"]  # the rows have both

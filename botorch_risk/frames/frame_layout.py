@@ -91,7 +91,7 @@ class FrameLayout:
         if logarithms := [each.name for each in self.contexts if each.is_log]:
             raise ValueError(
                 "Expected (low, high) or labels for a context. Got "
-                f"{logarithms[0]!r} by its logarithm: name a column with its logarithm instead."
+                f"{logarithms[0]!r} on a logarithmic scale: add a column of logarithms instead."
             )
         if unknown := [name for name in units if name not in names]:
             raise ValueError(f"Expected units of the columns {names}. Got {unknown[0]!r}.")
@@ -130,8 +130,8 @@ class FrameLayout:
         for limit in self.limits:
             if found := logarithms & set(limit.coefficients):
                 raise UnsupportedError(
-                    f"Expected limits on numbers that stand for themselves. Got {found.pop()!r} by "
-                    f"its logarithm in `{limit}`."
+                    "Expected limits on numbers without a logarithmic scale. Got "
+                    f"{found.pop()!r} on a logarithmic scale in `{limit}`."
                 )
         return LimitedColumns(
             names,

@@ -91,7 +91,7 @@ def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
     if type(before) not in (IdentityMCObjective, IdentityMCMultiOutputObjective):
         raise ValueError(
             f"Expected BoTorch's `{_name(measure)}` without a `preprocessing_function`, which "
-            f"would mix outcomes before their risks are taken. Got {before!r}; use "
+            f"would mix outcomes before the risks are taken. Got {before!r}; use "
             f"`{make(measure)!r}` of `botorch_risk.risk`, and objectives of the risks."
         )
     with warnings.catch_warnings():  # of levels that may be BoTorch's alpha

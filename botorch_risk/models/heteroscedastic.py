@@ -539,8 +539,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     def set_train_data(self, *args: Any, **kwargs: Any) -> None:
         r"""Refuse: the noise and its weight in the mean depend on all repeats."""
         raise UnsupportedError(
-            "Expected new data to come with their repeats: build a new MeanVarianceGP and pass it "
-            "this one's `state_dict()`, or use `condition_on_observations`. Got `set_train_data`."
+            "Expected new data with repeats: build a new MeanVarianceGP and load the old model's "
+            "`state_dict()`, or use `condition_on_observations`. Got `set_train_data`."
         )
 
     def refresh_noise(self) -> None:

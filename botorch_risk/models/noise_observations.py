@@ -135,9 +135,9 @@ def _resolution(
 
     def tell() -> None:
         warnings.warn(
-            f"Expected repeats that differ. Got equal ones in every row{describe(unresolved)}: the "
-            "noise is taken to be below the resolution of the machine. Set `min_noise_variance` "
-            "if it is larger.",
+            f"Expected repeats that differ. Got equal repeats in every row{describe(unresolved)}: "
+            "the noise is taken to be below the resolution of the machine. Set "
+            "`min_noise_variance` if the noise is larger.",
             InputDataWarning,
             stacklevel=7,
         )

@@ -289,8 +289,9 @@ class RobustModel(ModelOfRisks):
     def _check_transform(self, posterior_transform: PosteriorTransform | None) -> None:
         if posterior_transform is not None and self.model.num_outputs != 1:
             raise UnsupportedError(
-                "Expected no `posterior_transform` for a model with several outcomes: it would mix "
-                f"them before their risks are taken. Got {type(posterior_transform).__name__}."
+                "Expected no `posterior_transform` for a model with several outcomes: a transform "
+                "would mix outcomes before the risks are taken. "
+                f"Got {type(posterior_transform).__name__}."
             )
 
     def _check_memory(self, inputs: Tensor, num_constant: int) -> None:
@@ -343,7 +344,7 @@ def _check_model(model: Model) -> None:
     refuse_reduced(model)
     if isinstance(model, ModelList):
         raise UnsupportedError(
-            "Expected one model; for a list of models call `robust`, which wraps each. "
+            "Expected one model; for a list of models call `robust`, which wraps each model. "
             f"Got {type(model).__name__}."
         )
     transform: Any = model._modules.get("input_transform")

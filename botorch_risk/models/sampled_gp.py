@@ -151,8 +151,8 @@ class SampledGP(SingleTaskGP):
     def fantasize(self, *args: Any, **options: Any) -> Any:
         raise UnsupportedError(
             "Expected an acquisition function without fantasies: BoTorch does not fantasize from "
-            "samples of hyperparameters. Got one with fantasies, such as qKnowledgeGradient; "
-            "sample `scaled_gp` by hand, or fit it."
+            "samples of hyperparameters. Got fantasies, as of qKnowledgeGradient; sample "
+            "`scaled_gp` by hand, or fit `scaled_gp`."
         )
 
     def subset_output(self, idcs: list[int]) -> Any:

@@ -115,7 +115,7 @@ def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[st
     if counts is not None and data.Yvar is None:
         raise InputDataError(
             "Expected `Yvar`, the squared standard errors of the means, with `counts`. Got a "
-            "dataset without it."
+            "dataset without `Yvar`."
         )
     if counts is None:
         counts = getattr(data, "counts", None)
@@ -142,8 +142,8 @@ def _as_outcomes(
         return RepeatedOutcomes.from_repeats(train_Y, train_Yvar)
     if train_Yvar is not None:
         raise ValueError(
-            "Expected `train_Yvar` together with readings. Got it with `RepeatedOutcomes`, which "
-            "hold the noise already."
+            "Expected `train_Yvar` together with readings. Got `train_Yvar` with "
+            "`RepeatedOutcomes`, which hold the noise already."
         )
     return train_Y
 

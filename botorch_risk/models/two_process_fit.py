@@ -150,7 +150,7 @@ class TwoProcessFit:
     def _require_own_data(self) -> None:
         if self.is_conditioned:
             raise UnsupportedError(
-                "Expected a model built from its data. Pass the model that was fitted, not the "
+                "Expected a model without further data. Pass the model that was fitted, not the "
                 "result of `condition_on_observations`."
             )
 

@@ -181,7 +181,9 @@ class _Target:
                 f"{queries.shape=}."
             )
         if not values.isfinite().all():
-            raise InputDataError("Expected finite values of `function`. Got one that is not.")
+            raise InputDataError(
+                "Expected finite values of `function`. Got a value that is not finite."
+            )
         return values.reshape(shape)
 
     def value_at_risk(self, X: Tensor, num_samples: int) -> Tensor:

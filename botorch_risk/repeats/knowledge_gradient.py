@@ -58,7 +58,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     so the noise is a martingale, log-normal in one Z, and the mean is Gaussian in another. If x has
     c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third reading
     says more about the noise than the first two. Single-outcome, q = 1: use `sequential=True`.
-    `choose` compares the maximiser with more readings at measured points.
+    `choose` compares new readings at the maximiser with more readings at measured points.
 
     Args:
         model: A fitted mean-variance model that learns its noise with the log link, of batch

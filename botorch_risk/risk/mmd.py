@@ -27,7 +27,7 @@ class UncertifiedWorstCaseError(RuntimeError):
 def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution with the smallest expectation within a discrepancy of the weights.
+    r"""The distribution with the smallest expectation, at most `radius` away from the weights.
 
         min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 

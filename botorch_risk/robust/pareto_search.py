@@ -235,7 +235,7 @@ def pareto_optimal(X: Tensor, values: Tensor, slack: Tensor | None = None) -> Te
 def _warn_of_infeasible(count: int, slack: float) -> None:
     warnings.warn(
         "Expected a decision that meets all constraints with confidence. Got none among "
-        f"{count}. The least infeasible is recommended: its worst lower bound misses its limit by "
+        f"{count}. The least infeasible is recommended, whose worst lower bound misses a limit by "
         f"{-slack:.4g} standard deviations of the outcome.",
         InfeasibleRecommendationWarning,
         stacklevel=4,

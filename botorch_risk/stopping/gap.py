@@ -29,11 +29,12 @@ def regret_gap(regret: Tensor, epsilon: float, delta: float = 0.05) -> Gap:
 
         P(regret > gap) <= delta
 
-    by the model, and no further. It is no rule to stop by at a stated rate of error. On 60 pairs of
-    a function and a risk with learnt hyperparameters (bench/studies/stopping) the 95 % gap of
-    samples of the hyperparameters contains 90 to 91 % of the regrets, by a fit 62 to 74 %; of the
-    runs that it would end within a tenth of the first regret 18 of 156 are farther off. With known
-    hyperparameters it keeps its word (4 of 80). `share_better` says less, and keeps it too.
+    The probability is the model's, so the gap is no rule to stop by at a stated rate of error.
+    bench/studies/stopping has 60 pairs of a function and a risk, with learnt hyperparameters. There
+    95 % gaps contain 90 to 91 % of the regrets if they use samples of the hyperparameters, and 62
+    to 74 % if they use a fit. Of 156 runs that end at a gap of a tenth of the first regret, 18 have
+    a larger regret. With known hyperparameters, 4 of 80 runs do (at .3 or .1 of it). `share_better`
+    needs no model.
 
     If you look in several rounds, divide delta by their number. A probability below `1 / S` cannot
     be read from S samples: the gap is then their maximum.

@@ -55,8 +55,8 @@ class RandomPoints(Method):
         num_repeats = history.Y.shape[-2]
         if num_repeats < 2 and self.risk_aversion > 0:
             raise ValueError(
-                "Expected at least 2 repeats, as one shows no variance, or a `risk_aversion` "
-                f"of 0. Got {num_repeats=}, {self.risk_aversion=}."
+                "Expected at least 2 repeats, because 1 repeat shows no variance, or a "
+                f"`risk_aversion` of 0. Got {num_repeats=}, {self.risk_aversion=}."
             )
 
     def propose(self, view: View) -> Tensor:

@@ -192,8 +192,9 @@ def warn_of_repeated_settings(asked: Tensor, running: Tensor, seeds: Sequence[in
     if repeated.any():
         replicate = int(repeated.to(torch.uint8).argmax())
         warnings.warn(
-            "Expected settings that differ from each other and from those that run. Got one twice "
-            f"for seed {seeds[replicate]}: no other was found. For repeats, use `num_repeats`.",
+            "Expected proposed settings that differ from each other and from running settings. Got "
+            f"a repeated setting for seed {seeds[replicate]}: the search found no other setting. "
+            "For repeats, use `num_repeats`.",
             RepeatedSettingWarning,
             stacklevel=4,
         )

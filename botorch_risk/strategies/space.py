@@ -302,7 +302,7 @@ class Box:
         if broken.any():
             row = X[broken.any(dim=-1)][0, : self.num_columns].tolist()
             raise InputDataError(
-                f"Expected whole numbers in the columns {self.discrete} of points, within their "
+                f"Expected whole numbers in the columns {self.discrete} of points, within the "
                 f"bounds. Got {row}."
             )
         X = X.clone()

@@ -37,11 +37,11 @@ def opened(state: Any, arguments: Mapping[str, Any], *names: str) -> list[Any]:
     if state.get("format", _FORMAT) != _FORMAT:
         raise ValueError(f"Expected a state of format {_FORMAT}. Got {state['format']!r}.")
     if missing := [name for name in ("arguments", *names, "format", "digest") if name not in state]:
-        raise ValueError(f"Expected a state from `state_dict()`. Got one without {missing[0]!r}.")
-    if state["digest"] != sealed(state)["digest"]:
         raise ValueError(
-            "Expected a state that fits its digest. Got one that was damaged or edited."
+            f"Expected a state from `state_dict()`. Got a state without {missing[0]!r}."
         )
+    if state["digest"] != sealed(state)["digest"]:
+        raise ValueError("Expected a state that fits its digest. Got a damaged or edited state.")
     check_alike(state["arguments"], arguments)
     return [state[name] for name in names]
 

@@ -169,7 +169,7 @@ class FittedTable(NamedTuple):
 
 
 def fit_table(readings: TableReadings, previous: FittedTable | None = None) -> FittedTable:
-    r"""Maximise the marginal likelihood with its priors, replicate by replicate.
+    r"""Maximise the marginal likelihood times the priors, for each replicate by itself.
 
     Args:
         previous: Hyperparameters of almost the same readings, to start from.

@@ -25,6 +25,6 @@ def check_memory(**sizes: int) -> None:
         got = " and ".join(f"{size:,} {name}" for name, size in sizes.items())
         raise UnsupportedError(
             f"Expected a table that takes at most {MEMORY_LIMIT:g} GiB. Got {got}, which take "
-            f"{needed:,.1f} GiB. List fewer, such as the best conditions of a screening in one "
-            "context, or describe them by numbers and use `risk_search`."
+            f"{needed:,.1f} GiB. List fewer names, such as the best conditions of a screening in "
+            "one context, or describe the names by numbers and use `risk_search`."
         )

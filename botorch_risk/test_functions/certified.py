@@ -50,7 +50,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
     has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`, or 9 x
     9 of them. The objective is exact, and no decision is better than `optimal_risk` by more than
     1e-6: see bench/studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
-    `optimizers` belong to `f`; here they are unknown.
+    `optimizers` are of `f`; for these functions both are unknown.
 
     Args:
         form: The function, a key of `FORMS`.

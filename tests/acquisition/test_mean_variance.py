@@ -189,7 +189,9 @@ def test_a_single_repeat_counts_where_there_is_no_aversion() -> None:
 
 def test_observed_values_are_of_points_of_the_model_alone(data: RepeatedData) -> None:
     acqf = RiskAverseUpperConfidenceBound(mean_variance_gp(data))
-    with pytest.raises(InputDataError, match=r"that the model was built from, .* Got 1 others"):
+    with pytest.raises(
+        InputDataError, match=r"training points of the model, .* Got 1 other points"
+    ):
         acqf.observed(torch.cat([data.X[:2], data.X[:1] + 0.1]))
 
 

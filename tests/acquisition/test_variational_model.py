@@ -166,5 +166,5 @@ def test_a_strategy_refuses_it() -> None:
     asked = strategy.ask()
     w = ENVIRONMENT.points[:4].unsqueeze(0)
     strategy.tell(torch.cat([asked, w], dim=-1), asked.sin())
-    with pytest.raises(UnsupportedError, match="Got SingleTaskVariationalGP: fit it to a loss"):
+    with pytest.raises(UnsupportedError, match="Got SingleTaskVariationalGP: fit this model"):
         strategy.ask()

@@ -42,7 +42,7 @@ def test_where_no_arm_meets_a_constraint_the_least_infeasible_is_named_as_such()
         warnings.simplefilter("always", InfeasibleRecommendationWarning)
         found = best_arm(client)
     (said,) = [str(each.message) for each in seen]
-    assert "Got none among 6. The least infeasible" in said and "miss their limits by 1." in said
+    assert "Got none among 6. The least infeasible" in said and "miss the limits by 1." in said
     assert found.parameters["heat"] == 0.1  # the cost is the heat
     assert found.feasible is False and found.lower < found.mean < found.upper
     assert abs(found.mean) < 2.0  # the risk itself, without a penalty

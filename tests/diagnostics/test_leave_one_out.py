@@ -257,5 +257,7 @@ def test_refuses_models_of_other_data() -> None:
         SingleTaskGP(X, Y[:, :2]),
         ModelListGP(single, single),
     ):
-        with pytest.raises(UnsupportedError, match="of one outcome, and its own data"):
+        with pytest.raises(
+            UnsupportedError, match="with one outcome, not conditioned on further data"
+        ):
             leave_one_out(other)

@@ -339,5 +339,5 @@ def test_an_environment_needs_nothing_but_expand() -> None:
     assert own.contains(met, -met).tolist() == [True, True]
     first = Summed().contains(met, torch.tensor([[2.5], [3.0]]))  # one column, of two of x
     assert first.tolist() == [True, False]
-    with pytest.raises(UnsupportedError, match=r"knows its range\. Got Doubled"):
+    with pytest.raises(UnsupportedError, match=r"with a known range\. Got Doubled"):
         own.range(torch.tensor([[0.0], [1.0]]))

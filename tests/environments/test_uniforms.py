@@ -81,7 +81,7 @@ def test_masses_must_sum_to_about_one() -> None:
         torch.testing.assert_close(normalized(total * masses), masses)
     for total in (0.998, 1.002):
         both = torch.cat([masses, total * masses])
-        with pytest.raises(ValueError, match=rf"Got 3, over which it sums to {total}"):
+        with pytest.raises(ValueError, match=rf"Got 3 nodes with a sum of {total}"):
             normalized(both)
 
 

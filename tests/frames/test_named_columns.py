@@ -79,11 +79,11 @@ def test_a_logarithm_needs_positive_numbers(values: Any) -> None:
 
 def test_where_no_logarithm_can_be() -> None:
     rate = {"rate": (1e-3, 1.0, "log")}
-    with pytest.raises(ValueError, match="'rate' by its logarithm"):
+    with pytest.raises(ValueError, match="'rate' on a logarithmic scale"):
         FrameExperiment(
             {"x": (0, 1)}, {"y": "maximize"}, risk_kde, contexts=rate, risk_measure=Expectation()
         )
-    with pytest.raises(UnsupportedError, match="'rate' by its logarithm"):
+    with pytest.raises(UnsupportedError, match="'rate' on a logarithmic scale"):
         FrameExperiment(
             rate,
             {"y": "maximize"},

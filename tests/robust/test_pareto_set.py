@@ -83,7 +83,7 @@ def test_only_decisions_that_meet_constraints_with_confidence() -> None:
     X = torch.tensor([[0.1], [0.2], [0.3]])
     values = torch.tensor([[3.0, 3.0], [1.0, 2.0], [2.0, 1.0]])
     assert torch.equal(pareto_optimal(X, values, torch.tensor([-1.0, 0.0, 1.0])), X[1:])
-    with pytest.warns(InfeasibleRecommendationWarning, match="among 3.* misses its limit by 0.5 s"):
+    with pytest.warns(InfeasibleRecommendationWarning, match="among 3.* misses a limit by 0.5 s"):
         assert torch.equal(pareto_optimal(X, values, torch.tensor([-1.0, -0.5, -2.0])), X[1:2])
     assert torch.equal(pareto_optimal(X, values, torch.tensor([torch.nan, 1.0, -1.0])), X[1:2])
 

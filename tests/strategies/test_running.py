@@ -169,7 +169,9 @@ def test_few_settings_come_once_and_then_with_a_warning(build: Any) -> None:
     strategy.tell(X, read(X))
     six = strategy.ask(6)
     assert len(six[0].unique(dim=0)) == 6
-    with pytest.warns(RepeatedSettingWarning, match="twice for seed 0: no other was found"):
+    with pytest.warns(
+        RepeatedSettingWarning, match="repeated setting for seed 0: the search found no"
+    ):
         strategy.ask(7)
 
 

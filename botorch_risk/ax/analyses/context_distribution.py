@@ -48,7 +48,7 @@ class ContextDistributionPlot(FittedAnalysis):
             )
         if environment.at_bounds == "clip":
             raise UnsupportedError(
-                "Expected a distribution with a density, `at_bounds` 'truncate' or 'reflect'. Got "
+                "Expected a distribution with a density: `at_bounds` 'truncate' or 'reflect'. Got "
                 f"{environment.at_bounds!r}."
             )
         return environment.density

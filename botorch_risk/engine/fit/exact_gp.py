@@ -208,8 +208,8 @@ def _fit_loss(
                 ) from error
             if not isinstance(model, ExactGP):
                 raise UnsupportedError(
-                    f"Expected an exact Gaussian process. Got {type(model).__name__}: fit it to a "
-                    "loss of its own by `fit_gpytorch_mll`."
+                    f"Expected an exact Gaussian process. Got {type(model).__name__}: fit this "
+                    "model with another loss by `fit_gpytorch_mll`."
                 ) from error
             return _fit_by_botorch(make_mll(), max_iterations, tolerance, str(error))
         result = _fit_parts(

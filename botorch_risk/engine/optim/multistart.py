@@ -144,7 +144,7 @@ def optimize_acqf_replicates(
     if inequality_constraints or equality_constraints:
         polytope = polytope_of(box, inequality_constraints, equality_constraints, discrete)
         if given is not None and not polytope.contains(given, _ROUNDING).all():
-            raise ValueError("Expected `raw_points` within the constraints. Got one outside.")
+            raise ValueError("Expected `raw_points` within the constraints. Got a point outside.")
     raw_samples = raw_samples if given is None else given.shape[1]
     if num_restarts > raw_samples:
         raise ValueError(
@@ -204,7 +204,7 @@ def _checked_raw(
         )
     lower, upper = box
     if not ((raw >= lower) & (raw <= upper)).all():
-        raise ValueError("Expected `raw_points` within the bounds. Got one outside.")
+        raise ValueError("Expected `raw_points` within the bounds. Got a point outside.")
     width = (upper - lower).where(upper > lower, 1.0)  # a column that is held fixed
     scaled: ndarray = ((raw - lower) / width).cpu().double().numpy()
     return scaled if discrete is None else discrete.located(scaled, raw)
@@ -288,7 +288,7 @@ def _ascend(
     if failed.size:
         message = (
             "The acquisition or its gradient is not finite at some starts of replicates "
-            f"{in_short(failed)}: they stay where they are."
+            f"{in_short(failed)}: these starts stay where they are."
         )
         warnings.warn(message, OptimizationWarning, stacklevel=3)
     return evaluator.scale_up(points)

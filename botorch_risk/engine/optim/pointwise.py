@@ -120,7 +120,7 @@ class PointwiseEvaluator:
         if isinstance(acqf, OneShotAcquisitionFunction):
             raise UnsupportedError(
                 "Expected an acquisition function of single points. "
-                f"Got {type(acqf).__name__}, which optimises its fantasies too."
+                f"Got {type(acqf).__name__}, which also optimises fantasies."
             )
         model = getattr(acqf, "model", None)
         self.batch_shape = torch.Size([num_replicates])

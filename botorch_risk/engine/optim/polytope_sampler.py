@@ -30,8 +30,8 @@ class PolytopeSampler:
     - discrete ones from the list of all settings;
     - others uniformly in a simplex round them, if one limit makes one, or in their box, with as
       many columns solved for as there are equalities, and rejected outside. This is exact;
-    - if fewer than one proposal in 64 is inside, each point is the end of a random walk from the
-      centre; see `Walk`.
+    - if fewer than one proposal in 64 is within the limits, each point is the end of a random walk
+      from the centre of the polytope; see `Walk`.
 
     Example:
         >>> import torch

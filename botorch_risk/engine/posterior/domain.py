@@ -53,15 +53,16 @@ class DomainPosterior:
     These are Eqs. (1), (2) and (20) of [Bogunovic2016truvar]_.
 
     An observation appends one row to `V`, as in a growing Cholesky factor: the result equals a
-    refit up to rounding. Several at once are one block of rows. The dense covariance is updated by
-    as many ranks and recomputed when rounding has grown. `dense=False` holds no `|D| x |D|` matrix
-    and computes rows from the factor on demand: `t x |D|` numbers instead.
+    refit up to rounding. Several observations at once append one block of rows. Each observation
+    changes the dense covariance by one rank; it is recomputed when rounding has grown. With
+    `dense=False` the object stores `t x |D|` numbers for t observations, no `|D| x |D|` matrix, and
+    computes rows of the covariance when they are needed.
 
-    The model is the prior and its data; observations of this object are added to them. If the
-    hyperparameters of the model change, everything is rebuilt and the observations are kept; if the
-    model gets other data, make a new object. All moments are in the units of the outcome, without
-    gradients except in `at`. Variances go down to 0: GPyTorch's floor of 1e-10 and its minimum
-    noise apply only to the data of the model.
+    The posterior starts from the prior and the data of the model; `observe` adds observations. If
+    the hyperparameters of the model change, everything is rebuilt and the observations are kept. If
+    the model gets other data, make a new object. All moments are in the units of the outcome,
+    without gradients except in `at`. Variances go down to 0: GPyTorch's floor of 1e-10 and its
+    minimum noise apply only to the data of the model.
 
     Args:
         model: An exact GP with one output.
@@ -326,8 +327,8 @@ class DomainPosterior:
                 )
             if not torch.equal(now, then):
                 raise InputDataError(
-                    "Expected the model to keep its data: build a new DomainPosterior for others. "
-                    f"Got outcomes of shape {tuple(now.shape)} after {tuple(then.shape)}."
+                    "Expected a model with the same data: build a new DomainPosterior for other "
+                    f"data. Got outcomes of shape {tuple(now.shape)} after {tuple(then.shape)}."
                 )
             self._build()
         return self._state

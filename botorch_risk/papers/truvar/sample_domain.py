@@ -138,7 +138,7 @@ class SampleDomain(Method):
     def start(self, space: Space, num_replicates: int) -> State:
         if getattr(space, "categories", ()):
             raise UnsupportedError(
-                "Expected a domain without categories: its posterior has one kernel of all "
+                "Expected a domain without categories: the posterior has one kernel of all "
                 f"columns. Got {space.categories=}."  # type: ignore[attr-defined]
             )
         bounds = space.bounds

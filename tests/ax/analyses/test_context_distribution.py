@@ -69,5 +69,5 @@ def test_where_no_density_is_learnt() -> None:
     )
     clipped = under_contexts(HUMIDITY, density_options={"at_bounds": "clip"})
     assert card_of(clipped, ContextDistributionPlot()).blob == (
-        "Expected a distribution with a density, `at_bounds` 'truncate' or 'reflect'. Got 'clip'."
+        "Expected a distribution with a density: `at_bounds` 'truncate' or 'reflect'. Got 'clip'."
     )

@@ -269,7 +269,7 @@ def test_options_that_botorch_cannot_serve_are_refused(options: dict) -> None:
 
 
 def test_a_model_that_is_no_exact_process_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="Got SingleTaskVariationalGP: fit it to a loss"):
+    with pytest.raises(UnsupportedError, match="Got SingleTaskVariationalGP: fit this model"):
         fit_exact_gp(SingleTaskVariationalGP(*data(), inducing_points=4))
 
 

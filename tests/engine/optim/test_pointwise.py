@@ -69,7 +69,9 @@ def test_bad_models_and_acquisitions() -> None:
         PointwiseEvaluator(UpperConfidenceBound(model(3), beta=1.0), BOX, 2, 100)
     with pytest.raises(BotorchTensorDimensionError, match="one for each seed"):
         PointwiseEvaluator(qUpperConfidenceBound(model(), beta=1.0), BOX, 2, 100)
-    with pytest.raises(UnsupportedError, match="qKnowledgeGradient, which optimises its fantasies"):
+    with pytest.raises(
+        UnsupportedError, match="qKnowledgeGradient, which also optimises fantasies"
+    ):
         PointwiseEvaluator(qKnowledgeGradient(model(), num_fantasies=2), BOX, 1, 100)
 
 

@@ -112,7 +112,7 @@ def test_new_hyperparameters_keep_the_observations(dense: bool) -> None:
     assert torch.equal(posterior.covariance, fresh.covariance)
     assert torch.equal(posterior.mean, fresh.mean) and not torch.equal(posterior.mean, before)
     model.set_train_data(D[:3], truth(D[:3]).squeeze(-1), strict=False)
-    with pytest.raises(InputDataError, match=r"keep its data.* of shape \(3,\) after \(2,\)"):
+    with pytest.raises(InputDataError, match=r"with the same data.* of shape \(3,\) after \(2,\)"):
         posterior.mean  # noqa: B018
     model.float()
     with pytest.raises(InputDataError, match=r"stay in torch.float64 on cpu.* Got torch.float32"):
