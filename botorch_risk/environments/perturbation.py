@@ -58,7 +58,7 @@ class InputPerturbation(Environment):
     def points(self) -> NoReturn:
         raise UnsupportedError(
             "Expected a distribution that does not depend on the decision. Got perturbations of "
-            "the decision; use a risk measure that does not need fixed `points`."
+            "the decision, which have no fixed `points`; use a risk measure that needs no points."
         )
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
