@@ -67,9 +67,9 @@ def check_constraints(constraints: Sequence[Any]) -> None:
         if not isinstance(each, OutcomeConstraint):
             raise TypeError(
                 "Expected a `RiskConstraint`, a `NoisyChanceConstraint` or a `NoiseConstraint` "
-                f"among the constraints. Got {in_short(each)}; a function of samples goes to an "
-                "acquisition function of BoTorch, as its own `constraints`, which sees one risk "
-                "for each output of a reduced model."
+                f"among the constraints. Got {in_short(each)}; pass functions of samples as "
+                "`constraints` of BoTorch's acquisition functions, which see one risk for each "
+                "output of a reduced model."
             )
 
 

@@ -81,7 +81,7 @@ class RiskAcquisition(Acquisition):
             if "constraints" not in inspect.signature(botorch_acqf_class).parameters:
                 raise UnsupportedError(
                     "Expected an acquisition function that takes outcome constraints. Got "
-                    f"{botorch_acqf_class.__name__}, which would ignore them."
+                    f"{botorch_acqf_class.__name__}, which would ignore constraints."
                 )
             return acqf
         constraints = self._constraints(options)

@@ -43,11 +43,11 @@ def fitted_adapter(
         (*_, node) = generation_strategy._nodes
         if isinstance(node, ExternalGenerationNode):
             raise UnsupportedError(
-                f"Expected a strategy with a model of arms. Got one that ends with {node.name!r}, "
-                "which recommends by itself, as `filled_table` does for a finite table."
+                f"Expected a strategy with a model of arms. Got a strategy with the last node "
+                f"{node.name!r}, which recommends by itself, as `filled_table` for a finite table."
             )
         node._fit(experiment=experiment, data=experiment.lookup_data())
-        adapter, source = node._fitted_adapter, f"one that ends with {node.name!r}"
+        adapter, source = node._fitted_adapter, f"a last node {node.name!r}"
     if not (isinstance(adapter, ObservedAdapter) and isinstance(adapter.generator, RiskGenerator)):
         raise UnsupportedError(f"Expected a strategy of `botorch_risk.ax`. Got {source}.")
     return adapter

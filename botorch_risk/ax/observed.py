@@ -220,8 +220,8 @@ def _check_standard_errors(dataset: SupervisedDataset, trials: Sequence[int]) ->
         told = ", ".join(f"{math.sqrt(each)} in trial {index}" for index, each in wrong.items())
         raise UserInputError(
             f"Expected positive standard errors of {dataset.outcome_names[0]!r} in every trial, or "
-            f"in none. Got {told}: complete these trials again with a positive one, or all trials "
-            "with their counts, as `readings` makes them."
+            f"in none. Got {told}: complete these trials again with positive errors, or all trials "
+            "with counts, as `readings` makes them."
         )
 
 

@@ -200,7 +200,7 @@ def with_random_exploration(
     *initial, inner = strategy.clone_reset()._nodes
     if not initial or inner.transition_criteria:
         raise UnsupportedError(
-            "Expected a strategy with an initial node and a last one that leads to no other. Got "
+            "Expected a strategy with an initial node and a last node without transitions. Got "
             f"{strategy}."
         )
 

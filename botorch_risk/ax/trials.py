@@ -134,7 +134,7 @@ def as_stored(exact: Any) -> Any:
     if small := [name for name in exact if lost[name] > 1e-6 * spread[name] > 0]:
         warnings.warn(
             f"Expected metrics in units in which {STORED_DECIMALS} decimals are enough, since Ax "
-            f"stores no more. Got standard deviations of { {name: spread[name] for name in small} }"
+            f"stores ten. Got standard deviations of { {name: spread[name] for name in small} }"
             "; scale them, for example to one.",
             BotorchWarning,
             stacklevel=2,

@@ -204,7 +204,7 @@ class FullyBayesian:
 
         if model.batch_shape:
             raise UnsupportedError(
-                "Expected a model of one replicate: MCMC samples them one after the other. "
+                "Expected a model of one replicate: MCMC samples one replicate at a time. "
                 f"Got {model.batch_shape=}."
             )
         (seed,) = _of_round(seeds, t)

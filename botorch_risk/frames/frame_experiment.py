@@ -267,8 +267,8 @@ class FrameExperiment:
         if not is_point.all():
             rows = frame.index[~is_point.numpy()].tolist()
             warnings.warn(
-                f"Expected all settings and contexts in each row. Got none in {len(rows)} rows, "
-                f"such as {rows[0]!r}: they are kept in `data`, and no model learns from them.",
+                f"Expected all settings and contexts in each row. Got {len(rows)} incomplete rows, "
+                f"such as {rows[0]!r}: `data` keeps these rows, and the model ignores them.",
                 InputDataWarning,
                 stacklevel=2,
             )
@@ -523,7 +523,9 @@ class FrameExperiment:
             ValueError: If the initial design is not complete, or an outcome has no reading.
         """
         if self.strategy.history.round and not self.strategy.views:
-            raise ValueError("Expected a reading of each outcome. Got an outcome without any.")
+            raise ValueError(
+                "Expected a reading of each outcome. Got an outcome without a reading."
+            )
         self.strategy.belief  # noqa: B018 raises if the initial design is not complete
         return self.strategy.views[0][1]
 

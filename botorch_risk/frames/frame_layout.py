@@ -86,7 +86,7 @@ class FrameLayout:
             raise ValueError(f"Expected at least one parameter and one outcome. Got {names}.")
         if twice := [name for name in names if names.count(name) > 1 or name in made]:
             raise ValueError(
-                f"Expected each name once, and none that a prediction has. Got {twice[0]!r}."
+                f"Expected each name once, and no name of a predicted column. Got {twice[0]!r}."
             )
         if logarithms := [each.name for each in self.contexts if each.is_log]:
             raise ValueError(
@@ -122,8 +122,8 @@ class FrameLayout:
             return None
         if self.domain is not None:
             raise UnsupportedError(
-                "Expected no `limits` with a list of settings: leave the settings outside them out "
-                f"of the list. Got `{self.limits[0]}`."
+                "Expected no `limits` with a list of settings: leave settings outside the limits "
+                f"out of the list. Got `{self.limits[0]}`."
             )
         names, labelled = [each.name for each in self.parameters], self._categories
         logarithms = {each.name for each in self.parameters if each.is_log}
@@ -246,7 +246,7 @@ class FrameLayout:
         if (found := _threshold_in(parts)) is not None:
             raise UnsupportedError(
                 f"Expected an outcome that is not minimised for {found}, which has the sign of "
-                f"the strategy. Got {minimized[0]!r}: tell its negative."
+                f"the strategy. Got {minimized[0]!r}: tell the negative outcome."
             )
         if is_limit:
             return value.of_negative()

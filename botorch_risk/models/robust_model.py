@@ -352,7 +352,7 @@ def _check_model(model: Model) -> None:
         raise UnsupportedError(
             "Expected a model without an input transform to several points, which the environment "
             f"replaces. Got {type(transform).__name__}: build the model of (x, w) "
-            "without it, or use `RiskObjective` with it."
+            "without the transform, or use `RiskObjective`."
         )
 
 

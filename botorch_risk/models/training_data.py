@@ -103,8 +103,8 @@ def read_training_data(
 def _warn_of_copies(copies: Tensor, rows: Tensor) -> None:
     warnings.warn(
         f"Readings of {describe_copies(copies, rows)} are equal, or nearly so, though readings of "
-        "other rows differ: they are taken for copies and count once. Set `keep_copies=True` if "
-        "each was measured.",
+        "other rows differ: equal readings count as copies, once. Set `keep_copies=True` if each "
+        "reading was measured.",
         InputDataWarning,
         stacklevel=4,
     )
@@ -174,8 +174,8 @@ def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
         if huge.any():
             raise InputDataError(
                 f"Expected outcomes whose squares are finite in {train_X.dtype}. Got "
-                f"{outcomes.means[huge][0].item():g} in {describe_first(huge)}: rescale them, or "
-                "mark failures as NaN."
+                f"{outcomes.means[huge][0].item():g} in {describe_first(huge)}: rescale the "
+                "outcomes, or mark failures as NaN."
             )
         raise InputDataError(
             f"Expected finite `train_X`. Got {train_X[~finite][0]} in "
@@ -204,8 +204,8 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
                 "`train_Yvar`."
             )
         warnings.warn(
-            f"The outcomes are constant{describe(constant)}: a model of them says nothing about "
-            "the inputs.",
+            f"The outcomes are constant{describe(constant)}: a model of constants says nothing "
+            "about the inputs.",
             InputDataWarning,
             stacklevel=6,
         )
@@ -237,7 +237,7 @@ def warn_if_unfitted(model: Any) -> None:
     if bool((lower < -0.1) | (upper > 1.1)):
         warnings.warn(
             "Expected a fitted model, or inputs in the unit cube, for which initial lengthscales "
-            f"are made. Got initial ones for inputs in [{lower.item():.4g}, {upper.item():.4g}]: "
+            f"are made. Got no fit, and inputs in [{lower.item():.4g}, {upper.item():.4g}]: "
             "give the model `input_transform=Normalize(d)` and call `fit_gpytorch_mll` first.",
             InputDataWarning,
             stacklevel=4,

@@ -77,7 +77,7 @@ class RiskObjective(MCAcquisitionObjective):
             if not self.environment.independent:
                 raise UnsupportedError(
                     "Expected an acquisition function that passes its points to the objective, "
-                    "since the environment depends on them. Got `X=None`."
+                    "since the environment depends on points. Got `X=None`."
                 )
             independent: Any = self.environment
             weights, n_w = independent.weights.unsqueeze(-2), independent.points.shape[-2]

@@ -65,7 +65,7 @@ def sample_for_intervals(model: SingleTaskGP, seeds: Sequence[int]) -> None:
     except NotInClosedFormError as error:
         raise UnsupportedError(
             "Expected a `model` whose hyperparameters can be sampled, or `num_samples=0` for "
-            f"intervals by the fitted ones. Got {error}."
+            f"intervals by fitted hyperparameters. Got {error}."
         ) from error
 
 

@@ -39,8 +39,8 @@ def as_running(X: Tensor, running: Tensor, space: Space) -> Tensor:
     r"""A user's pending points as rows `R x p x d_asked`, such as those that run already."""
     if isinstance(space, EnvironmentSpace) and space.perturbs:
         raise UnsupportedError(
-            "Expected no pending points of a space that perturbs them: they do not show their "
-            "decision. Got some."
+            "Expected no pending points in a space that perturbs decisions: perturbed points do "
+            "not show the decision. Got pending points."
         )
     num_replicates, _, width = running.shape
     X = as_data(X, "pending").to(space.bounds)

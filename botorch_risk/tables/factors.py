@@ -151,7 +151,7 @@ class Factors:
         if not squared:
             raise InputDataError(
                 "Expected squared distances of points: symmetric, 0 between equal rows, and no "
-                "direction of negative length. Got others."
+                "direction of negative length. Got other distances."
             )
         return cls(named, given, torch.eye(n, dtype=torch.double))
 

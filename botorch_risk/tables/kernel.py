@@ -74,7 +74,7 @@ class TableReadings:
         if pairs.is_floating_point() or not bool((exist & Y.isfinite()).all()):
             raise InputDataError(
                 f"Expected `pairs` to be whole numbers from 0 to {number - 1}, and `Y` to be "
-                "finite. Got others."
+                "finite. Got other values."
             )
         check_numbers(noise_share=self.noise_share)
         if not 0 <= self.noise_share <= 1:

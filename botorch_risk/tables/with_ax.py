@@ -172,8 +172,8 @@ class FiniteTableNode(ExternalGenerationNode):
         inside = [each for each in told if is_inside(experiment, each[1])]
         if strangers := sorted({index for index, *_ in told} - {index for index, *_ in inside}):
             warnings.warn(
-                f"Expected pairs of the table. Got others in the trials {strangers}, which are "
-                "left out.",
+                f"Expected pairs of the table. Got other pairs in the trials {strangers}: these "
+                "pairs are left out.",
                 InputDataWarning,
                 stacklevel=2,
             )
@@ -195,7 +195,9 @@ class FiniteTableNode(ExternalGenerationNode):
         r"""The rows and the columns of the table, each named by the values of its parameters."""
         parameters = experiment.search_space.parameters
         if experiment.search_space.is_hierarchical:
-            raise UserInputError("Expected parameters that do not depend on others. Got some.")
+            raise UserInputError(
+                "Expected parameters without dependencies. Got a hierarchical space."
+            )
         named = [*self.conditions, *self.contexts]
         if sorted(named) != sorted(parameters):
             raise UserInputError(

@@ -384,7 +384,7 @@ def test_bad_choices() -> None:
         select_lacing_value(build(measure=MeanVariance(1.0)), X, seeds=0)
     unit = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     clipped = ContinuousEnvironment(Normal(0.5, 0.5), unit, 32, seeds=0, beyond="clip")
-    with pytest.raises(UnsupportedError, match=r"with a density\. Got one that is cl"):
+    with pytest.raises(UnsupportedError, match=r"with a density\. Got a cl"):
         select_lacing_value(build(clipped), X, seeds=0)
     assert select_lacing_value(build(clipped), X, "uniform", seeds=0).shape == (2, 2)
 

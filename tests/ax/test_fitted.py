@@ -64,7 +64,7 @@ def test_strategies_that_are_refused() -> None:
     sobol = GenerationNode(name="only", generator_specs=[GeneratorSpec(Generators.SOBOL)])
     client = laboratory(strategy=GenerationStrategy(name="plain", nodes=[sobol]))
     play(client, 2)
-    with pytest.raises(UnsupportedError, match=r"`botorch_risk.ax`. Got one that ends with 'only'"):
+    with pytest.raises(UnsupportedError, match=r"`botorch_risk.ax`. Got a last node 'only'"):
         adapter_of(client)
     adapter = client._generation_strategy.adapter
     with pytest.raises(UnsupportedError, match=r"Got an adapter of SobolGenerator"):

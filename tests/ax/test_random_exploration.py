@@ -37,9 +37,9 @@ def test_trials_of_one_request_are_of_one_kind() -> None:
 
 def test_bad_input() -> None:
     sobol = GenerationNode("Sobol", [GeneratorSpec(Generators.SOBOL)])
-    with pytest.raises(UnsupportedError, match=r"an initial node and a last one"):
+    with pytest.raises(UnsupportedError, match=r"an initial node and a last node"):
         with_random_exploration(GenerationStrategy(nodes=[sobol], name="alone"))
-    with pytest.raises(UnsupportedError, match=r"an initial node and a last one"):
+    with pytest.raises(UnsupportedError, match=r"an initial node and a last node"):
         with_random_exploration(exploring())  # again
     client = laboratory(strategy=exploring(), objective="purity, cost")
     for _ in range(3):

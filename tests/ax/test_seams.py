@@ -186,7 +186,7 @@ def test_a_pair_outside_the_table_is_named_and_left_out(end: str) -> None:
         client.mark_trial_abandoned(index)
     asked: list[Any] = []
     told = said(lambda: asked.extend(client.get_next_trials(max_trials=1).values()))
-    assert f"Got others in the trials [{index}]" in told
+    assert f"Got other pairs in the trials [{index}]" in told
     assert asked[0]["a"] in "pqr"
 
 
@@ -310,7 +310,7 @@ def test_parameters_that_depend_on_others_make_no_table() -> None:
         TABLE[1],
     ]
     client = client_of(finite_table(["a"], ["s"], num_initial=2), parameters)
-    with pytest.raises(UserInputError, match="that do not depend on others"):
+    with pytest.raises(UserInputError, match="Got a hierarchical space"):
         client.get_next_trials(max_trials=1)
 
 

@@ -276,7 +276,7 @@ def test_repeats_of_tensors_are_readings_of_one_setting() -> None:
                 "risk": ConditionalValueAtRisk(0.1),
             },
             ValueError,
-            "Expected `conditions` for a measure",
+            "Expected `conditions` for a risk measure",
         ),
         (
             {

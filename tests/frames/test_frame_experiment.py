@@ -114,7 +114,9 @@ def test_a_csv_with_holes_loses_no_row(tmp_path: Any) -> None:
         num_initial=4,
         **FEW,
     )
-    with pytest.warns(match=r"Expected all settings and contexts .* Got none in 2 rows, such as 2"):
+    with pytest.warns(
+        match=r"Expected all settings and contexts .* Got 2 incomplete rows, such as 2"
+    ):
         experiment.tell(frame)
     pd.testing.assert_frame_equal(experiment.data, frame[["speed", "wind", "cost"]])
     assert experiment.unused.to_dict() == {1: "cost", 2: "wind", 5: "speed"}

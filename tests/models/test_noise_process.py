@@ -124,7 +124,7 @@ def test_no_spread_with_a_floor_is_equation_thirteen():
 def test_no_spread_anywhere_is_a_noise_below_the_resolution():
     X, _ = repeats()
     Y = (5 * X).sin().sum(dim=-1, keepdim=True).expand(10, 4)
-    with pytest.warns(InputDataWarning, match="Expected repeats that differ. Got equal ones"):
+    with pytest.warns(InputDataWarning, match="Expected repeats that differ. Got equal repeats"):
         model = MeanVarianceGP(X, Y)
     assert (model.predicted_noise(X) < 1e-14).all()
     torch.testing.assert_close(model.posterior(X).mean, Y[:, :1], atol=1e-3, rtol=0)

@@ -267,7 +267,7 @@ def test_a_model_that_is_not_fitted_is_noticed_where_its_prior_does_not_hold(
             warnings.simplefilter("ignore", InputDataWarning)  # BoTorch's, of the unit cube
             return SingleTaskGP(X, Y, **options, **further)
 
-    message = r"fitted model, or inputs in the unit cube.*Got initial ones for inputs in \["
+    message = r"fitted model, or inputs in the unit cube.*Got no fit, and inputs in \["
     with pytest.warns(InputDataWarning, match=message):
         Straddle(build(50 * unit), threshold=0.5)
     with pytest.warns(InputDataWarning, match=message):

@@ -80,7 +80,7 @@ def test_weights_may_depend_on_the_decision() -> None:
     _, weights = distribution.expand(X)
     expected = (samples.squeeze(-1).unflatten(-1, (2, 4)) * weights).sum(dim=-1)
     torch.testing.assert_close(RiskObjective(distribution, Expectation())(samples, X=X), expected)
-    with pytest.raises(UnsupportedError, match="the environment depends on them"):
+    with pytest.raises(UnsupportedError, match="the environment depends on points"):
         RiskObjective(distribution, Expectation())(samples)
 
 

@@ -68,7 +68,7 @@ def check_has_risk(bound: Any) -> None:
     known = isinstance(objective, RiskUpperConfidenceBound)
     if not (known or isinstance(objective.model, MeanVarianceGP)):
         raise UnsupportedError(
-            "Expected a strategy with a risk of the noise or of a context. Got one that maximises "
+            "Expected a strategy with a risk of the noise or of a context. Got a strategy for "
             f"{type(objective).__name__}."
         )
 

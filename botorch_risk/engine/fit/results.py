@@ -90,7 +90,7 @@ class FitResult:
         ]
         if failed:
             warnings.warn(
-                f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
+                f"A fit failed; the hyperparameters stay at the start ({'; '.join(failed)}).",
                 OptimizationWarning,
                 stacklevel=stacklevel,
             )

@@ -100,7 +100,7 @@ class Belief:
         if model._is_ensemble and not isinstance(model, HasMembers):
             raise UnsupportedError(
                 "Expected a model whose posterior is one Gaussian, or an ensemble with `members`. "
-                f"Got an ensemble without ({type(model).__name__})."
+                f"Got an ensemble without `members` ({type(model).__name__})."
             )
         self.model: Any = model  # parts of a module have no static type
         self.posterior_transform: Any = posterior_transform

@@ -192,5 +192,5 @@ def _checked(covariance: Tensor, noise: Tensor, cost: Tensor) -> tuple[Tensor, T
             f"{tuple(covariance.shape)}, {tuple(noise.shape)} and {tuple(cost.shape)}."
         )
     if not ((noise >= 0).all() and (cost > 0).all() and cost.isfinite().all()):
-        raise ValueError("Expected `noise` >= 0, and finite `cost` > 0. Got others.")
+        raise ValueError("Expected `noise` >= 0, and finite `cost` > 0. Got other values.")
     return covariance, noise, cost

@@ -29,7 +29,7 @@ def test_without_trials_and_without_our_strategy(analysis: Any) -> None:
     client = laboratory(strategy=GenerationStrategy(name="plain", nodes=[sobol]))
     play(client, 1)
     assert card_of(client, analysis).blob == (
-        "Expected a strategy of `botorch_risk.ax`. Got one that ends with 'only'."
+        "Expected a strategy of `botorch_risk.ax`. Got a last node 'only'."
     )
 
 

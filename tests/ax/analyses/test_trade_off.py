@@ -72,5 +72,5 @@ def test_contexts_that_are_chosen_have_their_weights() -> None:
 def test_a_bound_without_a_risk_is_refused() -> None:
     X = torch.rand(5, 1, dtype=torch.double)
     bound = UpperConfidenceBound(SingleTaskGP(X, X.sin()), beta=4.0)
-    with pytest.raises(UnsupportedError, match=r"maximises UpperConfidenceBound"):
+    with pytest.raises(UnsupportedError, match=r"a strategy for UpperConfidenceBound"):
         check_has_risk(bound)
