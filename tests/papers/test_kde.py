@@ -195,7 +195,7 @@ def test_contexts_outside_their_bounds_are_refused_before_anything_is_changed(na
     X = strategy.ask()
     points, Y = meet(strategy, X, 0)
     points[1, 2, 2] = 1.25
-    with pytest.raises(InputDataError, match=r"within `context_bounds`, unless .* Got 1.25"):
+    with pytest.raises(InputDataError, match=r"within `context_bounds`. Got 1.25"):
         strategy.tell(points, Y)
     assert torch.equal(strategy.ask(), X)
 

@@ -108,7 +108,7 @@ def test_a_replicate_may_fail_from_the_start() -> None:
         strategy.tell(X, Y)
         strategy.ask()
     assert strategy.ask().isfinite().all()
-    named = rf"Got none for seeds=\[{strategy.seeds[2]}\]"
+    named = rf"without readings for seeds=\[{strategy.seeds[2]}\]"
     with pytest.warns(ReplicateWithoutOutcomesWarning, match=named):
         assert strategy.recommend().isfinite().all(dim=-1).tolist() == [True, True, False]
 

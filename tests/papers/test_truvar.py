@@ -172,7 +172,7 @@ def test_bad_input_changes_nothing(build: Any) -> None:
         with pytest.raises(error, match=message):
             strategy.tell(bad_X, bad_Y)
     assert torch.equal(strategy.ask(), X) and (strategy.state["cost"] == 0).all()
-    with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
+    with pytest.raises(ValueError, match="Expected the outcomes of the initial design"):
         strategy.recommend()
 
 

@@ -277,7 +277,7 @@ def test_bad_outcomes_change_nothing(name: str) -> None:
         with pytest.raises(error, match=message):
             strategy.tell(bad_X, bad_Y)
     assert torch.equal(strategy.ask(), first)
-    with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
+    with pytest.raises(ValueError, match="Expected the outcomes of the initial design"):
         strategy.recommend()
 
 

@@ -116,7 +116,7 @@ def test_one_experiment_gives_one_row() -> None:
 
 def test_what_seeks_no_level_set_says_so() -> None:
     strategy = truvar(goal=Maximize())
-    with pytest.raises(ValueError, match="Expected outcomes before"):
+    with pytest.raises(ValueError, match="Expected the outcomes of the initial design"):
         strategy.classify()
     with pytest.raises(UnsupportedError, match=r"for a level set, such as `truvar\(.*Got Sample"):
         play(strategy, 1).classify()

@@ -208,7 +208,7 @@ def test_bad_input_changes_nothing(case: StrategyCase) -> None:
         with pytest.raises(error, match=message):
             strategy.tell(bad_X, bad_Y)
     assert torch.equal(strategy.ask(), asked)
-    with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
+    with pytest.raises(ValueError, match="Expected the outcomes of the initial design"):
         strategy.recommend()
 
 

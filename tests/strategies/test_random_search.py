@@ -80,7 +80,7 @@ def test_refuses_bad_shapes_and_states() -> None:
     with pytest.raises(BotorchTensorDimensionError, match="`2 x d`"):
         random_search(BOUNDS[0], 0, num_initial=3)
     strategy = random_search(BOUNDS, [0, 1], num_initial=3, risk_aversion=1.0)
-    with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
+    with pytest.raises(ValueError, match="Expected the outcomes of the initial design"):
         strategy.recommend()
     X = strategy.ask()
     with pytest.raises(BotorchTensorDimensionError, match="`2 x q x d` and `Y` `2 x q x k`"):
