@@ -91,9 +91,8 @@ def _strategy(
             raise ValueError("Expected `conditions` with an `environment`. Got none.")
         if isinstance(risk, RiskMeasure):
             raise ValueError(
-                "Expected `conditions` for a risk measure: columns that were measured and cannot "
-                "be set. Without `conditions`, `risk` is the weight of the variance. "
-                f"Got {risk}."
+                "Expected `conditions` for a risk measure: measured columns that cannot be set. "
+                f"Without `conditions`, `risk` is the weight of the variance. Got {risk}."
             )
         counts = frame.dropna().groupby(settings)[outcome].size()
         return {

@@ -523,9 +523,7 @@ class FrameExperiment:
             ValueError: If the initial design is not complete, or an outcome has no reading.
         """
         if self.strategy.history.round and not self.strategy.views:
-            raise ValueError(
-                "Expected a reading of each outcome. Got an outcome without a reading."
-            )
+            raise ValueError("Expected readings of each outcome. Got an outcome without readings.")
         self.strategy.belief  # noqa: B018 raises if the initial design is not complete
         return self.strategy.views[0][1]
 

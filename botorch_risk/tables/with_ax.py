@@ -195,9 +195,7 @@ class FiniteTableNode(ExternalGenerationNode):
         r"""The rows and the columns of the table, each named by the values of its parameters."""
         parameters = experiment.search_space.parameters
         if experiment.search_space.is_hierarchical:
-            raise UserInputError(
-                "Expected parameters without dependencies. Got a hierarchical space."
-            )
+            raise UserInputError("Expected independent parameters. Got a hierarchical space.")
         named = [*self.conditions, *self.contexts]
         if sorted(named) != sorted(parameters):
             raise UserInputError(
