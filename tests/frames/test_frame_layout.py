@@ -188,7 +188,7 @@ def test_nothing_is_predicted_of_nothing() -> None:
         with pytest.raises(ValueError, match="Got 0 of 6 outcomes"):
             answer()
     experiment.tell(experiment.ask().assign(rise=np.nan))
-    with pytest.raises(ValueError, match="Expected a reading of each outcome"):
+    with pytest.raises(ValueError, match="Expected readings of each outcome"):
         experiment.recommend()
     assert len(experiment.unused) == 6
     with pytest.raises(UnsupportedError, match="Expected a strategy for a level set"):
