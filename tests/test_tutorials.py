@@ -1,5 +1,7 @@
 r"""Every tutorial runs in its short form, and is committed with its pictures and nothing else."""
 
+import ast
+import importlib
 import os
 import re
 from pathlib import Path
@@ -76,6 +78,16 @@ def test_is_committed_with_its_outputs_and_nothing_of_the_machine_it_ran_on(path
     prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     links = [link for text in prose for link in LINK.findall(text) if "://" not in link]
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS + COMMUNITY, ids=lambda path: path.stem)
+def test_imports_names_that_exist(path):
+    cells = [each.source for each in nbformat.read(path, as_version=4).cells]
+    code = "\n".join(each for each in cells if re.search(r"^from botorch_risk", each, re.MULTILINE))
+    for each in ast.walk(ast.parse(code)):
+        if isinstance(each, ast.ImportFrom) and each.module.startswith("botorch_risk"):
+            module = importlib.import_module(each.module)
+            assert [name.name for name in each.names if not hasattr(module, name.name)] == []
 
 
 def test_the_last_cell_on_pseudo_data_stands_alone_and_its_loop_goes_on():

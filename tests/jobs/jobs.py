@@ -19,6 +19,7 @@ from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from botorch_risk.engine import fit_exact_gp
+from botorch_risk.environments import DiscreteEnvironment
 from tests.jobs.pages import Figures, Part
 
 Steps = Generator[Part, SimpleNamespace, Figures]
@@ -86,8 +87,6 @@ def one_objective_without_risk(world: int) -> Steps:
 
     def saving(x: Tensor) -> Tensor:
         return -x.square()
-
-    from botorch_risk.environments import DiscreteEnvironment
 
     own = {
         "days": DiscreteEnvironment(points),
@@ -259,12 +258,14 @@ def kiosk(world: int) -> tuple[SimpleNamespace, dict[str, object]]:
     def profit(order: Tensor, degrees: Tensor) -> Tensor:
         return 4 * torch.minimum(order, per_degree * degrees) - 3 * order
 
-    def expected(order: float, colder_by: float) -> float:
-        degrees = warm - colder_by + 3 * normal(torch.Generator().manual_seed(1), 100_000)
+    def expected(order: float) -> float:  # two degrees colder
+        degrees = warm - 2 + 3 * normal(torch.Generator().manual_seed(1), 100_000)
         return profit(torch.tensor(order), degrees).mean().item()
 
-    def best(colder_by: float) -> float:
-        return max(expected(float(order), colder_by) for order in range(50, 301, 2))
+    best = max(expected(float(order)) for order in range(50, 301, 2))
+
+    def losses(**orders: float) -> Figures:
+        return {f"loss: {name}": best - expected(order) for name, order in orders.items()}
 
     own = {
         "torch": torch,
@@ -274,7 +275,7 @@ def kiosk(world: int) -> tuple[SimpleNamespace, dict[str, object]]:
         "profit": profit,
     }
     other = warm - 2 + 3 * normal(draws, 100, 1)
-    return SimpleNamespace(expected=expected, best=best, other=other), own
+    return SimpleNamespace(losses=losses, other=other), own
 
 
 def a_colder_season_that_is_feared(world: int) -> Steps:
@@ -283,22 +284,14 @@ def a_colder_season_that_is_feared(world: int) -> Steps:
     yield Part("balls", "You know the shift: no ball", own)
     heading = "Two histories: a ball that holds the other one"
     found = yield Part("balls", heading, {"other": truth.other})
-    best = truth.best(2.0)
-    return {
-        "loss of the ball": best - truth.expected(found.order, 2.0),
-        "loss of the order as before": best - truth.expected(found.as_before, 2.0),
-    }
+    return truth.losses(ball=found.order, before=found.as_before)
 
 
 def a_shift_that_is_known(world: int) -> Steps:
     r"""Two degrees colder than the last hundred days: the history is shifted."""
     truth, own = kiosk(world)
     found = yield Part("balls", "You know the shift: no ball", own)
-    best = truth.best(2.0)
-    return {
-        "loss of the shift": best - truth.expected(found.if_colder, 2.0),
-        "loss of the order as before": best - truth.expected(found.as_before, 2.0),
-    }
+    return truth.losses(shift=found.if_colder, before=found.as_before)
 
 
 def a_mixture(world: int) -> Steps:

@@ -39,15 +39,11 @@ JUDGED = {
         lambda found: found["of the samples"].mean() >= 0.9,
     ),
     jobs.a_colder_season_that_is_feared: (
-        lambda found: (
-            found["loss of the ball"].mean() < found["loss of the order as before"].mean()
-        ),
+        lambda found: found["loss: ball"].mean() < found["loss: before"].mean(),
     ),
     jobs.a_shift_that_is_known: (
-        lambda found: found["loss of the shift"].mean() <= 2.0,  # of a profit of about 110
-        lambda found: (
-            found["loss of the shift"].mean() < found["loss of the order as before"].mean()
-        ),
+        lambda found: found["loss: shift"].mean() <= 2.0,  # of a profit of about 110
+        lambda found: found["loss: shift"].mean() < found["loss: before"].mean(),
     ),
     jobs.a_mixture: (
         lambda found: found["regret"].mean() <= 0.5,

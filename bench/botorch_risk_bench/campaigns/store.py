@@ -340,14 +340,15 @@ def _building(what: str, setting: str) -> Iterator[None]:
     r"""Name what cannot be built, as an error may name a function that several strategies call."""
     try:
         yield
-    except TypeError as error:
-        got = _MISSING.sub("no ", _CALLED.sub("", str(error)))
+    except (TypeError, ValueError, BotorchError) as error:
+        called = _CALLED.match(str(error)) if isinstance(error, TypeError) else None
+        if called is None:
+            raise ValueError(f"In the setting {setting!r}, {what}: {error}") from error
+        got = _MISSING.sub("no ", str(error)[called.end() :])
         raise ValueError(
             f"Expected {what} to get all of its arguments, and no others, in the setting "
             f"{setting!r}. Got {got}."
         ) from error
-    except (ValueError, BotorchError) as error:
-        raise ValueError(f"In the setting {setting!r}, {what}: {error}") from error
     except SystemExit as error:
         raise ValueError(
             f"Expected {what} to be built in the setting {setting!r}. Got {error!r}."

@@ -153,7 +153,8 @@ def draw_queries(rows: list[list[str]], path: Path) -> None:
         ).T
         at = torch.arange(len(optima)) + 0.27 * (place - 1)
         look: dict[str, Any] = {"color": LOOKS[label][0], "ecolor": BLACK, "capsize": 3}
-        axes.bar(at, means, 0.25, yerr=widths.minimum(means), label=label, **look)
+        error = torch.stack([widths.minimum(means), widths])  # a share is not below 0
+        axes.bar(at, means, 0.25, yerr=error, label=label, **look)
     names = [f"{name}\nnoise sd {each:.1f}" for name, each in zip(OPTIMA, deviations, strict=True)]
     axes.set_xticks(range(len(optima)), names)
     axes.set(xlabel="optimum of Branin", ylabel="% of queries within 1.5")

@@ -72,6 +72,7 @@ def with_optimum(optimum: float | None) -> None:
         ("gp_ucb", "Got no 'num_repeats' and 'risk_aversion'."),
         ("partial(gp_ucb, num_repeats=3, risk_aversion=1, colour=2)", "argument 'colour'."),
         ("partial(gp_ucb, num_repeats=3, risk_aversion=-1.0)", "Expected `risk_aversion`"),
+        ("partial(gp_ucb, num_repeats=3, risk_aversion='1')", "'weld': Expected `risk_aversion`"),
     ],
 )
 def test_a_plan_refuses_what_a_run_refuses_by_the_label(strategy: str, message: str) -> None:
