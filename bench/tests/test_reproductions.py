@@ -40,12 +40,20 @@ RUNS_IN_ALL = {  # strategies x seeds of each campaign
     + 2 * 4 * 10,
     "rahbo/campaign": 2 * 6 * 30 + 2 * 6 * 25 + 3 * 3 * 30 + 3 * 3 * 25 + 3 * 15,
     "truvar/campaign": 4 * 100 + 2 * 100 + 4 * 50 + 4 * 200 + 50,
-    "truvar/more": 3 * 20 + 2 * 10 + 10 + 3 * 20 + 4 * 10,
+    "truvar/more": 7 * 100 + 2 * 10 + 4 * 10,
     "uhe/campaign": 9 * 30 + 3 * 9 * 20 + 9 * 10,
     "uhe/lander": 6 * 10,
     "uhe/sampled": 4 * 10 + 30,
     "uhe/trials": 4 * 30 + 3 * 4 * 20,
-    "vucb/campaign": 6 * 7 * 30 + 4 * 4 * 30 + 2 * 3 * 30 + 6 * 2 * 20 + 3 * 10 + 9 * 20 + 5 * 5,
+    "vucb/campaign": 6 * 6 * 30
+    + 4 * 4 * 30
+    + 2 * 2 * 30
+    + 8 * 60
+    + 6 * 2 * 20
+    + 3 * 10
+    + 60
+    + 8 * 20
+    + 5 * 5,
 }
 
 

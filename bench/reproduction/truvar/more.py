@@ -12,11 +12,11 @@ FUNCTIONS = "noise-levels-functions"
 CAMPAIGN = Campaign(
     "TRUVAR, as in the paper",
     [  # what decides a verdict first
-        Series(MAXIMA, ("EI", "GP-UCB", "TRUVAR"), num_seeds=20, num_rounds=60),
+        Series(MAXIMA, ("EI", "GP-UCB", "TRUVAR"), num_seeds=100, num_rounds=60),
         Series(LAKE, ("GCHK", "TRUVAR"), num_seeds=10, num_rounds=120),
-        Series(MAXIMA, "ES", num_seeds=10, num_rounds=30),
-        Series(MAXIMA, "MRS", num_seeds=20, num_rounds=60),
-        Series(MAXIMA, ("TRUVAR-not-monotone", "TRUVAR-a-1"), num_seeds=20, num_rounds=60),
+        Series(MAXIMA, "ES", num_seeds=100, num_rounds=30),
+        Series(MAXIMA, "MRS", num_seeds=100, num_rounds=60),
+        Series(MAXIMA, ("TRUVAR-not-monotone", "TRUVAR-a-1"), num_seeds=100, num_rounds=60),
         # Rounds of GCHK are what a cost of about 1,500 buys.
         Series(FUNCTIONS, "GCHK-1e-06", num_seeds=10, num_rounds=100),
         Series(FUNCTIONS, "GCHK-0.001", num_seeds=10, num_rounds=150),

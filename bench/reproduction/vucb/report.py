@@ -186,22 +186,25 @@ def title_of(name: str) -> str:
 
 
 def draw(found: dict[str, dict[str, Tensor]], path: Path) -> None:
-    r"""A panel for each problem, with the same methods; fewer seeds than elsewhere are told."""
+    r"""A panel for each problem, with the same methods and the numbers of their seeds."""
     figure, every = panels(len(found), columns=2)
-    numbers = [len(regret) for curves in found.values() for regret in curves.values()]
-    most = max(numbers)
     for axes, (name, curves) in zip(every, found.items(), strict=True):
-        most_here = max(map(len, curves.values()))
         for label, regret in curves.items():
-            few = f" ({len(regret)} seeds)" if len(regret) < most_here else ""
-            shown = SPELLED.get(label, label) + few if most_here == most else "_"
+            shown = SPELLED.get(label, label) if axes is every[0] else "_"
             draw_mean(axes, logarithm(regret), label, shown=shown)
-        few = f" ({most_here} seeds)" if most_here < most else ""
-        axes.set(title=title_of(name) + few, xlabel="queries after the initial design")
+        queries = f"queries after the initial design ({numbers_of_seeds(curves)})"
+        axes.set(title=title_of(name), xlabel=queries)
     for axes in every[::2]:
         axes.set_ylabel("log10 regret of the report")
-    seeds = f"{most} seeds{' where nothing else is said' if min(numbers) < most else ''}"
-    finish(figure, path, f"{seeds}, mean and {INTERVAL}")
+    finish(figure, path, f"Mean and {INTERVAL}")
+
+
+def numbers_of_seeds(curves: dict[str, Tensor]) -> str:
+    r"""The number of most methods, then the method that has fewer."""
+    most = max(map(len, curves.values()))
+    fewer = {label: len(regret) for label, regret in curves.items() if len(regret) < most}
+    names = [f"; {label.removeprefix(f'{REFERENCE}-')} {n}" for label, n in fewer.items()]
+    return f"{most} seeds{''.join(names)}"
 
 
 def main() -> None:
