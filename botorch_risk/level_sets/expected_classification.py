@@ -84,8 +84,8 @@ class ExpectedClassification(RiskLookahead):
         fits = level.shape[:dims] == batch and level.dim() <= dims + 1
         if not level.numel() or (level.dim() and not fits):
             raise BotorchTensorDimensionError(
-                "Expected `threshold` to be a number, or to have the batch shape of the model, "
-                f"{tuple(batch)}, and the number of levels. Got {tuple(level.shape)}."
+                "Expected `threshold` to be a number, or to have the shape `batch_shape` or "
+                f"`batch_shape x K` with batch_shape={tuple(batch)}. Got {tuple(level.shape)}."
             )
         self.register_buffer("threshold", level.to(self.X_compared).clone())
         self.variance_weight = variance_weight

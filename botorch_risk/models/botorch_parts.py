@@ -46,9 +46,9 @@ def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeas
     if weights is None or weights.shape[-1] != n_w or bool((weights - 1 / n_w).abs().max() > 1e-6):
         raise ValueError(
             f"Expected an environment of {n_w} values with equal weights for BoTorch's "
-            f"`{_name(risk_measure)}`. Got a {type(environment).__name__} with "
-            f"{'others' if weights is None else in_short(weights)}; use `{measure!r}` of "
-            "`botorch_risk.risk`, which takes any."
+            f"`{_name(risk_measure)}`. Got {type(environment).__name__} with "
+            f"{'no weights' if weights is None else f'weights {in_short(weights)}'}; use "
+            f"`{measure!r}` of `botorch_risk.risk`, which accepts any environment."
         )
     return environment, measure
 

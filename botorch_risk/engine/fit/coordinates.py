@@ -11,8 +11,8 @@ from botorch_risk.engine.fit.parameters import Hyperparameter, Units
 class Coordinates:
     r"""A row of parameters for hyperparameters, in their order, and back.
 
-    A positive hyperparameter is its logarithm; the constant is about the centre of the targets in
-    units of their scale.
+    A positive hyperparameter is represented by its logarithm, the constant mean by its distance
+    from the centre of the targets in units of their scale.
 
     Attributes:
         slices: The position of each hyperparameter in a row.

@@ -28,10 +28,10 @@ LONGEST_EXCHANGE = 64
 
 @dataclass(frozen=True, eq=False)
 class Polytope:
-    r"""The search points of a box within linear limits.
+    r"""The part of a box that fulfils linear constraints, in the coordinates of a search.
 
-    Search points are on the unit cube, with the index of a value in discrete columns: limits are
-    linear in them, as the values are evenly spaced.
+    A search point is on the unit cube, with the index of a value in discrete columns: constraints
+    are linear in it, as the values are evenly spaced.
 
     Args:
         lower: The lower bounds, `d`.

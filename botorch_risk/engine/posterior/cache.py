@@ -251,7 +251,7 @@ class PosteriorCache:
 
     @staticmethod
     def stack(caches: Sequence[PosteriorCache]) -> PosteriorCache | None:
-        r"""The factors of several models with the same inputs as one batch, `models x batch_shape`.
+        r"""Stack the factors of models that share their inputs, `models x batch_shape`.
 
         They have the state of the first model. `None` if a model has no direct formulas, has units
         that depend on the point, or has data of another size.

@@ -47,7 +47,7 @@ class GreedyCovering:
     r"""Truncated variance reduction on the points of the domain.
 
     Attributes:
-        state: The set M, `beta` and `eta`, which stay during a batch.
+        state: The set M, `beta` and `eta`, which stay the same during a batch.
         terms: Noise and cost of candidates.
         candidates: `batch_shape x |D|`, which points may be sampled.
         weights: `|D|` weights of the points in the sum, or `None`.

@@ -124,8 +124,8 @@ class TruncatedVarianceState:
         r: The factor, in (0, 1), from one target to the next.
         slack: How far above its target an epoch may end, as a fraction of the target; the paper's
             delta-bar.
-        monotone: Whether `M_t` only shrinks. Otherwise D replaces `M_{t-1}` in Eqs. (5) and (6),
-            as in the paper's Appendix A, and in (7), and the sets are formed from scratch.
+        monotone: Whether `M_t` only shrinks. Otherwise the sets are formed from scratch: D replaces
+            `M_{t-1}` in Eqs. (5) and (6), as in the paper's Appendix A, and in Eq. (7).
         domain_size: The `|D|` of `beta_(i)`.
         fingerprint: A fingerprint of the domain.
         unclassified: `batch_shape x |D|`, `M_t`: potential maximisers, or points that are not
