@@ -1,9 +1,9 @@
-r"""This package by name from Ax: `pip install "botorch_risk[ax]"`, `import botorch_risk.ax`.
+r"""Use this package from Ax: `pip install "botorch_risk[ax]"`, `import botorch_risk.ax`.
 
 The import registers models, acquisition functions and generators with Ax. Generation strategies can
-then name them, and experiments that use them can be saved and loaded, as JSON and in SQL. A wing
-keeps its part for Ax in a module `with_ax`: `level_sets` its strategies, `tables` finite tables,
-`diagnostics` a card of the model's calibration.
+then name them, and experiments that use them can be saved and loaded, as JSON and in SQL. Further
+parts for Ax are in modules `with_ax`: strategies in `level_sets`, finite tables in `tables`, and a
+card of the model's calibration in `diagnostics`.
 """
 
 from botorch_risk.extras import require_extra

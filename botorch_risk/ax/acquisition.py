@@ -35,7 +35,7 @@ _constraint_of_risk: list[ConstraintOfRisk] = []
 
 
 def register_constraint(kind: ConstraintOfRisk) -> None:
-    r"""Let `RiskAcquisition` express Ax's outcome constraints by constraints of this kind."""
+    r"""Let `RiskAcquisition` express Ax's outcome constraints by constraints of a given kind."""
     _constraint_of_risk[:] = [kind]
 
 
@@ -45,8 +45,8 @@ class RiskAcquisition(Acquisition):
     Ax passes constraints to an acquisition function, which may ignore them. Bounds of this package
     are combined with bounds of the constraints, by `botorch_risk.constraints`; acquisition
     functions with an argument `constraints` receive them, and all others are refused. With contexts
-    or perturbed inputs, a constraint holds under a risk over them: its option
-    `constraint_risk_measure`, or else the risk measure of the objective.
+    or perturbed inputs, a constraint holds under a risk over them. Its measure is the option
+    `constraint_risk_measure` of this class, or else the risk measure of the objective.
     """
 
     def _construct_botorch_acquisition(
@@ -106,7 +106,7 @@ class RiskAcquisition(Acquisition):
         assert self._outcome_constraints is not None
         if not _constraint_of_risk:
             raise UnsupportedError(
-                "Expected `botorch_risk.constraints` for outcome constraints. It is not installed."
+                "Expected `botorch_risk.constraints` for outcome constraints. Got no such package."
             )
         (constraint_of_risk,) = _constraint_of_risk
         found = []
@@ -141,11 +141,11 @@ def _contextual(model: Model) -> list[ContextualRiskModel]:
 
 
 class ChosenContextAcquisition(RiskAcquisition):
-    r"""Ax's `Acquisition` for decisions that are chosen first, and then the context to try.
+    r"""Ax's `Acquisition` that chooses decisions first, and then the context to try with each.
 
-    Its `options`, by `acquisition_options` of the generator: `contexts`, the names of the last
-    parameters; `points`, `n_w x d_w` of their values; `weights`, `n_w` of these; `value_rule`, how
-    the context is chosen, lacing by default; `rule` of `select_lacing_value`; `seed`.
+    The generator's `acquisition_options` are its `options`: `contexts`, the names of the last
+    parameters; `points`, their values, `n_w x d_w`; `weights` of the points, `n_w`; `value_rule`
+    for the context, a lacing value by default; `rule`, that of `select_lacing_value`; `seed`.
     """
 
     def _construct_botorch_acquisition(
@@ -169,8 +169,8 @@ class ChosenContextAcquisition(RiskAcquisition):
         outside = (points < lower[-len(names) :]) | (points > upper[-len(names) :])
         if outside.any():
             raise UserInputError(
-                f"Expected values of {names} within the bounds of their parameters, which are not "
-                f"log-scaled. Got {points[outside][0].item():g}."
+                f"Expected values of {names} within the bounds of their parameters, which must not "
+                f"be log-scaled. Got {points[outside][0].item():g}."
             )
         weights = torch.tensor(self.options["weights"], dtype=torch.double).to(like)
         environment = DiscreteEnvironment(points, weights)
@@ -288,12 +288,12 @@ class PartsOfBound(NamedTuple):
     num_decisions: int | None
 
     def decisions(self, X: Tensor) -> Tensor:
-        r"""The columns that the bounds take, of points as the models take them."""
+        r"""The leading columns of points, those that the bounds take."""
         return X[..., : self.num_decisions]
 
 
 def parts_of(bound: Any) -> PartsOfBound:
-    r"""The bound that a strategy maximises, without what it is wrapped in."""
+    r"""The parts of the bound that a strategy maximises, without any wrapper."""
     num_decisions = None
     if isinstance(bound, OfDecisions):
         bound, num_decisions = bound.bound, bound.num_decisions
@@ -303,9 +303,9 @@ def parts_of(bound: Any) -> PartsOfBound:
 
 
 class PerturbedInputsAcquisition(RiskAcquisition):
-    r"""Ax's `Acquisition` for parameters that are carried out with a normal error.
+    r"""Ax's `Acquisition` for parameters that are realised with a normal error.
 
-    Its `options`, by `acquisition_options` of the generator: `deviations`, the standard deviation
+    The generator's `acquisition_options` are its `options`: `deviations`, the standard deviation
     of each parameter's error by name (in powers of ten for a log-scaled one); `n_w`, the number of
     perturbations that represent the distribution; `seed`. Values outside the search space are moved
     to its edge.

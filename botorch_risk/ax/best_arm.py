@@ -28,10 +28,10 @@ class BestArm:
     Args:
         trial_index: The first trial of the arm.
         parameters: The parameters of the arm.
-        mean: The posterior mean of its risk, of the negative metric if that is minimised.
+        mean: The posterior mean of its risk (that of the negative metric if it is minimised).
         lower: A lower confidence bound.
         upper: An upper confidence bound.
-        runner_up: The best arm by the rule with another decision, if there is one.
+        runner_up: By the same rule, the best arm with another decision, if there is one.
         feasible: Whether it meets all outcome constraints with confidence; `None` without any.
     """
 
@@ -51,8 +51,8 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     the model, and uses the model of the last candidate; `best_arm` uses the risk that the strategy
     optimises, including noise, context and constraints, with all data so far. It is one of the arms
     that completed trials measured in the present search space. With outcome constraints it is the
-    best of the arms that meet the present limits with confidence, or the least infeasible one, as
-    in `recommend`.
+    best of the arms that meet them with confidence, or else the least infeasible arm, as in
+    `recommend`.
 
     Args:
         client: The client of an experiment with a strategy of this package and at least one

@@ -29,7 +29,7 @@ class ObservedDataset(SupervisedDataset):
         X: `n x d`, the arms.
         Y: `n x 1` means.
         counts: `n x 1` numbers of readings; if given, each arm has one row.
-        contexts: `n x d_w`, what each arm met.
+        contexts: `n x d_w`, the contexts that the arms met.
         every_context: `t x d_w`, all contexts so far, including those of failed evaluations.
         options: `Yvar`, squared standard errors of the means, NaN where there is a single reading;
             `feature_names`, `outcome_names` and the like of BoTorch's dataset.
@@ -166,7 +166,7 @@ class ContextualRiskModel(RobustModel):
         if getattr(training_data, "contexts", None) is None:
             raise ValueError(
                 f"Expected contexts with {training_data.outcome_names}. Got a "
-                f"{type(training_data).__name__} without."
+                f"{type(training_data).__name__} without contexts."
             )
         data: Any = training_data
         return {

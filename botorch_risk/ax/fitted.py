@@ -32,7 +32,7 @@ def fitted_adapter(
     Raises:
         DataRequiredError: If no trial is completed.
         UnsupportedError: If the strategy or the adapter is not of this package.
-        UserInputError: If there is neither.
+        UserInputError: If neither a strategy nor an adapter is given.
     """
     if adapter is not None:
         source = f"an adapter of {type(adapter.generator).__name__}"
@@ -44,7 +44,7 @@ def fitted_adapter(
         if isinstance(node, ExternalGenerationNode):
             raise UnsupportedError(
                 f"Expected a strategy with a model of arms. Got a strategy with the last node "
-                f"{node.name!r}, which recommends by itself, as `filled_table` for a finite table."
+                f"{node.name!r}, which recommends by itself, like that of `filled_table`."
             )
         node._fit(experiment=experiment, data=experiment.lookup_data())
         adapter, source = node._fitted_adapter, f"a last node {node.name!r}"

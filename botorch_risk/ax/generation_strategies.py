@@ -1,4 +1,4 @@
-r"""Generation strategies for Ax, from its own nodes."""
+r"""Generation strategies for Ax, built from Ax's own nodes."""
 
 import itertools
 import math
@@ -39,9 +39,9 @@ def risk_averse(
     Algorithm 1 of [Makarova2021rahbo]_.
 
     Trials of a Sobol sequence come first, then those that maximise a bound of
-    `mean - risk_aversion * noise variance` (for a minimised metric, `mean + ...`, in Ax's
-    direction). The noise is learnt from trials of several readings; see `readings`. Other metrics
-    of the optimisation, such as those in outcome constraints, get Ax's own model.
+    `mean - risk_aversion * noise variance` (for a minimised metric, those that minimise a bound of
+    `mean + ...`). The noise is learnt from trials of several readings; see `readings`. Other
+    metrics of the optimisation, such as those in outcome constraints, get Ax's own model.
 
     Args:
         metric: The objective, which is read several times.
@@ -94,21 +94,21 @@ def under_uncertain_context(
 
     Algorithm 1 of [Huang2024kde]_.
 
-    Each trial is completed with the context that it met, a tracking metric. The outcome is a
+    Each trial is completed with the context that it met, as a tracking metric. The outcome is a
     function of the parameters and of the context, whose distribution is learnt as a kernel density;
     trials after a Sobol sequence maximise a bound of the risk over it. For a minimised metric,
-    the risk is taken of its negative. Outcome constraints hold under a risk as well, and their
+    the risk is that of its negative. Outcome constraints hold under a risk as well, and their
     metrics have a model of the same kind. Other arguments are as in `risk_averse`.
 
     Ax's own predictions, such as `Client.predict`, are risks of each metric itself: for a minimised
-    one they describe the favourable tail. `best_arm` has the right one.
+    one they describe the favourable tail. `best_arm` uses the unfavourable tail.
 
     Args:
         metric: The objective.
         contexts: The bounds of each context, by the name of its tracking metric.
-        risk_measure: Larger is better; by default `Expectation()`, as SBO-KDE has it.
-        constraint_risk_measure: The measure of outcome constraints, `ValueAtRisk(0.1)` if they have
-            to hold with probability 0.9; by default the objective's.
+        risk_measure: Larger is better; by default `Expectation()`, as in SBO-KDE.
+        constraint_risk_measure: The measure of outcome constraints, such as `ValueAtRisk(0.1)` if
+            they have to hold with probability 0.9; by default the objective's.
         acquisition: The acquisition function; one of BoTorch's sees a model of the risk.
         acquisition_options: Arguments of the acquisition function; by default `beta=4.0`.
         model_options: Further arguments of `ContextualRiskModel`.
@@ -176,13 +176,13 @@ def value_at_risk(
     trial is the decision with the largest bound of the risk, and a context to try it with: one that
     decides the risk (a lacing value, the paper's rule), or, with another `value_rule`, the one
     whose reading most reduces the variance of the risk. For a minimised objective, the risk is
-    taken of its negative. Other arguments are as in `risk_averse`.
+    that of its negative. Other arguments are as in `risk_averse`.
 
     Args:
         contexts: The values of each context and their probabilities, by the name of its parameter.
         risk_level: The share of the worst outcomes that value-at-risk leaves aside.
         risk_measure: Another risk, instead of value-at-risk. `select_lacing_value` finds lacing
-            values for coherent measures; the other rules take any.
+            values for coherent measures; the other rules take any measure.
         constraint_risk_measure: The measure of outcome constraints; by default the objective's.
         rule: The rule that chooses a lacing value, as in `select_lacing_value`.
         value_rule: The rule that chooses the context, as in `strategies.risk_search`: `"lacing"`,
@@ -191,7 +191,7 @@ def value_at_risk(
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
 
     Raises:
-        UnsupportedError: If it has no lacing values, and `value_rule` is `"lacing"`.
+        UnsupportedError: If the measure has no lacing values, and `value_rule` is `"lacing"`.
 
     Example:
         >>> value_at_risk({"wind": ([0.0, 0.5, 1.0], [0.2, 0.6, 0.2])}).name
@@ -249,11 +249,11 @@ def under_perturbed_inputs(
     Trials are evaluated exactly as suggested; later, the named parameters of the chosen arm have a
     normal error. Trials after a Sobol sequence maximise a bound of the risk over that error, and
     outcome constraints hold under a risk over it. Values outside the search space are moved to its
-    edge. For a minimised objective, the risk is taken of its negative. Other arguments are as in
+    edge. For a minimised objective, the risk is that of its negative. Other arguments are as in
     `risk_averse`.
 
     Args:
-        deviations: The standard deviation of the error of each parameter, by its name; of a
+        deviations: The standard deviation of the error of each parameter, by its name; for a
             log-scaled one in powers of ten.
         risk_measure: Larger is better; by default `Expectation()`.
         constraint_risk_measure: The measure of outcome constraints; by default the objective's.

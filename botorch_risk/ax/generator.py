@@ -33,10 +33,10 @@ class RiskGenerator(BoTorchGenerator):
 
     Args:
         surrogate_spec: The models by metric, as in Ax.
-        acquisition_class: Ax's class round an acquisition function; `RiskAcquisition` by default.
-        acquisition_options: Its options.
+        acquisition_class: Ax's wrapper of an acquisition function; `RiskAcquisition` by default.
+        acquisition_options: Options of the wrapper.
         botorch_acqf_class: The acquisition function.
-        botorch_acqf_options: Options of the BoTorch class.
+        botorch_acqf_options: Options of the acquisition function.
         seed: Seed of every random draw.
         contexts: The tracking metrics that are contexts, in their order.
     """

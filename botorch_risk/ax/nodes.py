@@ -40,13 +40,13 @@ Constraints = Literal["any", "absolute", "none"]
 
 
 class KnownNames(TransitionCriterion):
-    r"""Met once the experiment has the names that a strategy uses, and fits it.
+    r"""A criterion that is met once an experiment suits a strategy and has the names that it uses.
 
     A strategy is built before it sees the experiment. Ax evaluates the criteria of a node before
-    each candidate, so a mistake in the description fails the first request, before a trial is
+    each candidate, so a mistake in the description makes the first request fail, before a trial is
     evaluated. An outcome constraint on several metrics is always refused: Ax 1.3.1 would constrain
-    the first of them alone. With contexts, the criterion waits for as many trials with a context as
-    the node needs of any kind, since trials of an earlier strategy have none.
+    the first of them alone. With contexts, only trials that have them count among those for which
+    the node waits, since trials of an earlier strategy have none.
 
     Args:
         transition_to: The node to move to.
@@ -54,12 +54,12 @@ class KnownNames(TransitionCriterion):
         contexts: Names of metrics that are observed with the outcome. Ax adds a tracking metric
             when a trial is completed with it, so the check starts with the first trial.
         parameters: Names of parameters.
-        chosen: The values of each context that the strategy sets, by name: the last parameters, in
-            this order, numbers that are not log- or logit-scaled.
+        chosen: The values of each context that the strategy sets, by name. These are the last
+            parameters, in this order, and are numbers without a log or logit scale.
         perturbed: Names of parameters with a continuous range.
         num_with_contexts: The number of completed trials with all contexts that is waited for.
         one_objective: Whether the strategy has one objective, which may be a sum of metrics.
-        one_metric: Whether it may not be a sum.
+        one_metric: Whether the objective must not be a sum.
         constraints: The outcome constraints that the strategy supports: any, only those with an
             absolute limit, or none.
     """
@@ -85,10 +85,10 @@ class KnownNames(TransitionCriterion):
         self.num_with_contexts, self.one_metric = num_with_contexts, one_metric
 
     def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
-        r"""Whether enough completed trials have contexts, if there are any.
+        r"""Whether enough completed trials have contexts, if the strategy uses any.
 
         Raises:
-            UserInputError: If the experiment does not have a name, or a parameter does not fit.
+            UserInputError: If the experiment lacks a name, or a parameter does not fit.
             UnsupportedError: If the strategy does not support the objective or a constraint.
         """
         self.check(experiment)
@@ -104,7 +104,7 @@ class KnownNames(TransitionCriterion):
             warnings.warn(
                 f"Expected the contexts {self.contexts} next to the objective in "
                 f"{self.num_with_contexts} completed trials or more. Got contexts in {count} of "
-                f"{completed}, so that the initial design goes on.",
+                f"{completed}, so the initial design goes on.",
                 InputDataWarning,
                 stacklevel=2,
             )
@@ -301,7 +301,7 @@ def check_options(acquisition: type[AcquisitionFunction], options: Mapping[str, 
 
 
 def standardized(name: str, **options: Any) -> ModelConfig:
-    r"""A model of standardised outcomes in any unit; BoTorch's own leaves spreads below 1e-8."""
+    r"""A model of outcomes standardised at any scale; BoTorch does not scale spreads below 1e-8."""
     return ModelConfig(
         outcome_transform_classes=[Standardize],
         outcome_transform_options={"Standardize": {"min_stdv": MIN_SPREAD}},
@@ -318,7 +318,7 @@ def generator_spec(
     default: ModelConfig | None = None,
     **more: Any,
 ) -> GeneratorSpec:
-    r"""Our generator; metrics without a named model get the default, or Ax's own model."""
+    r"""Specify our generator; metrics without a named model get the default, or Ax's own model."""
     check_options(acquisition, options)
     default = default or standardized("default")
     return GeneratorSpec(

@@ -48,8 +48,8 @@ class ObservedAdapter(TorchAdapter):
     `observed_contexts`, whether they have an outcome or not. Data of failed, abandoned and running
     trials do not count.
 
-    Each candidate uses the present objective, limits and search space. Ax's stores keep ten
-    decimals of metrics, to which they are rounded here. So an adapter that was fitted before and
+    Each candidate uses the present objective, constraints and search space. Ax's stores keep ten
+    decimals of metrics; metrics are rounded to these here. So an adapter that was fitted before and
     one of a loaded experiment agree; a warning says when the decimals matter.
     """
 
@@ -226,7 +226,7 @@ def _check_standard_errors(dataset: SupervisedDataset, trials: Sequence[int]) ->
 
 
 def with_known_noise(dataset: SupervisedDataset) -> SupervisedDataset:
-    r"""A dataset with its standard errors, or without any if one is missing.
+    r"""A dataset with all its standard errors, or with none if one is missing.
 
     A model then learns one noise level for all rows.
     """
@@ -245,7 +245,7 @@ def with_contexts(
     Args:
         dataset: Means, `n x 1`.
         contexts: `n x d_w`, NaN where one is missing.
-        every: `t x d_w` of all trials, likewise.
+        every: `t x d_w`, the contexts of all trials, likewise.
         names: The names of the contexts.
 
     Raises:
@@ -347,7 +347,7 @@ def readings(
     r"""Convert several readings of a trial for `Client.complete_trial`.
 
     The number of readings is a tracking metric, `purity_count` for `purity`, from which our models
-    learn the noise: the sample variance is `count * sem**2`. Name it once,
+    learn the noise: the sample variance is `count * sem**2`. Declare this metric once, by
     `client.configure_tracking_metrics(["purity_count"])`.
 
     Args:

@@ -28,7 +28,7 @@ RANDOM, INNER = 0, 1  # the arms of the bandit
 
 
 class Exp3Criterion(TransitionCriterion):
-    r"""Met if EXP3 draws another node for the next trial, Algorithm 1 of [Ha2023uhe]_.
+    r"""A criterion that is met if EXP3 draws another node, Algorithm 1 of [Ha2023uhe]_.
 
     The weights of the bandit are not stored: they follow from the experiment's trials. A draw knows
     the rewards of pairs completed before it, to the second, the resolution of Ax's SQL storage.
@@ -36,7 +36,7 @@ class Exp3Criterion(TransitionCriterion):
     Args:
         transition_to: The node to move to.
         random_node: The name of the node of random trials.
-        inner_node: The name of the node that trials are otherwise from.
+        inner_node: The name of the node that makes all other trials.
         reward_scale: The scale of rewards.
         exploration: A constant rate of EXP3; Algorithm 1's schedule if omitted.
         seed: Seed of EXP3's draws.
@@ -63,11 +63,11 @@ class Exp3Criterion(TransitionCriterion):
         self.seed = seed
 
     def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
-        r"""Whether the next trial comes from the node that this leads to."""
+        r"""Whether the next trial comes from the node to which this criterion leads."""
         return self.next_node(experiment) == self.transition_to
 
     def next_node(self, experiment: Experiment) -> str:
-        r"""The node of the next trial: drawn for the first of a pair, inner for the second."""
+        r"""The node of the next trial: drawn for the first of a pair, else `inner_node`."""
         initial, trials = self._evaluations(experiment)
         if len(trials) % 2:
             return self.inner_node  # Alg. 1, line 11
@@ -171,7 +171,7 @@ def with_random_exploration(
 
     Trials of the strategy's last node come in pairs. EXP3 draws the first of a pair: uniformly
     random, or the node's own; the second is the node's. The better outcome of the two is the reward
-    of the draw. Hyperparameters are then estimated from data that their own model chose only in
+    of the draw. Hyperparameters are then estimated from data of which their own model chose only a
     part.
 
     All trials of one request are of one kind. A trial that failed still takes its turn. Draws

@@ -1,8 +1,8 @@
 r"""What an experiment of Ax knows now: the one way from its trials to data.
 
-Generators, recommendations, tables, the bandit and the analyses read an experiment here. What
-counts are trials that have ended with data, under the present objective and limits, inside the
-present search space. Data of trials that failed, were abandoned or are still running do not count.
+Generators, recommendations, tables, the bandit and the analyses read an experiment here. Trials
+count if they have ended with data inside the present search space, under the present objective and
+constraints. Data of trials that failed, were abandoned or are still running do not count.
 """
 
 import warnings
@@ -64,7 +64,7 @@ def pending_features(
 ) -> dict[str, list[ObservationFeatures]]:
     r"""Arms that must not be suggested again, for each metric: pending or abandoned ones.
 
-    Ax leaves out metrics of which a trial has data, even if they do not count yet or any more.
+    Ax leaves out metrics of which a trial has data, even data that do not count, or not yet.
 
     Args:
         known: What Ax has found, which may include arms of the present request.
@@ -93,7 +93,7 @@ def is_inside(experiment: Experiment, arm: Arm) -> bool:
 
 
 def present_config(experiment: Experiment) -> OptimizationConfig:
-    r"""The present objective and limits.
+    r"""The present objective and outcome constraints.
 
     Raises:
         UserInputError: If the experiment has no objective.

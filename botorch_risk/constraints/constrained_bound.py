@@ -1,4 +1,4 @@
-r"""Confidence bounds of an objective and of constraints that hold under a risk, together."""
+r"""Confidence bounds of an objective, combined with constraints that hold under a risk."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
@@ -41,21 +41,21 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
     feasible set, and a point is avoided only when it is infeasible with confidence. With
     `upper_beta=0` a constraint counts by its posterior mean, without this guarantee, and fewer
-    rounds go to points that turn out to be infeasible. Reporting is pessimistic: by `lower`, any
-    point that may fail by the lower bounds ranks below every point that does not.
+    rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower` ranks any
+    point at which a lower bound misses its limit below every point at which none does.
     `feasible(X)` says where all lower bounds reach their limits.
 
     The spreads are the standard deviations of the observed outcomes. The penalty is exact (it does
     not change the best point of the optimistic set) if no gain in the objective outweighs it. For a
     maximiser with constraints of its own, see `feasibility_functions`.
 
-    Single-outcome objective, q = 1: use `sequential=True`.
+    For an objective of one outcome and q = 1; batches need `sequential=True`.
 
     Args:
         model: The model of all outcomes, usually a `ModelListGP`.
         bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
             `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. From now on, this
-            acquisition function conditions it on pending points.
+            acquisition function conditions that bound on pending points.
         risk_constraints: Each a `RiskConstraint`, a `NoisyChanceConstraint` or a `NoiseConstraint`
             on an outcome of the model.
         beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
@@ -189,7 +189,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._value(X, "lower")
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""The value by the posterior mean, and far below it if a constraint fails by that."""
+        r"""The value by the posterior mean, and far below it where a constraint's mean fails."""
         return self._value(X, "mean")
 
     def expected_risk(self, X: Tensor) -> Tensor:
@@ -241,7 +241,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     ) -> Tensor:
         r"""The posterior probability that all constraints on an outcome hold, `R x n x m`.
 
-        NaN for an outcome without a constraint.
+        It is NaN for an outcome without a constraint.
 
         Args:
             X: Decisions, `R x n x d_x`.
@@ -272,8 +272,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     def cautious(self, X: Tensor, expected: bool = False) -> Tensor:
         r"""The value by the posterior mean, with a penalty if a lower bound misses its limit.
 
-        Continuous, for the maximiser in `recommend_everywhere`. At its maximum, the constraints
-        hold with confidence if they can, up to a thousandth of each spread.
+        It is continuous, for the maximiser in `recommend_everywhere`. At its maximum, the
+        constraints hold with confidence if they can, up to a thousandth of each spread.
 
         Args:
             X: `batch_shape x m x d`.

@@ -30,8 +30,8 @@ class NoiseQuantileModel(Model):
 
         q(x) = f(x) - z sqrt(noise(x)),   z = the standard normal quantile of 1 - delta
 
-    so that P(f(x) + noise >= q(x)) = 1 - delta for Gaussian noise; with `minimized`, the same of
-    -f. The noise is the predicted noise and f is uncertain, so the posterior is Gaussian.
+    so that P(f(x) + noise >= q(x)) = 1 - delta for Gaussian noise; with `minimized`, the same for
+    -f. The noise is fixed at its prediction and only f is uncertain: the posterior is Gaussian.
 
     Args:
         model: A `MeanVarianceGP`.
@@ -140,7 +140,7 @@ class NoiseQuantileBound(_NoiseBound):
         upper(x) = mean(x) + sqrt(beta) sigma(x) - z sqrt(lower bound of the noise)
         lower(x) = mean(x) - sqrt(beta) sigma(x) - z sqrt(upper bound of the noise)
 
-    with z the standard normal quantile of 1 - delta. Single-outcome, q = 1: use `sequential=True`.
+    with z as in `NoiseQuantileModel`. For one outcome and q = 1; batches need `sequential=True`.
 
     Args:
         model: A fitted mean-variance model.
@@ -203,7 +203,7 @@ class NoiseDeviationBound(_NoiseBound):
 
         upper(x) = -sqrt(lower bound of the noise),   lower(x) = -sqrt(upper bound of the noise)
 
-    Single-outcome, q = 1: use `sequential=True`.
+    For one outcome and q = 1; batches need `sequential=True`.
 
     Args:
         model: A fitted mean-variance model.

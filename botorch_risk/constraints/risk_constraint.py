@@ -60,18 +60,18 @@ class RiskConstraint(_Constraint):
         risk_measure([-f(x, w_j)]_j) >= -threshold,   with `at_most`
 
     The chance constraint P(f(x, W) <= c) >= 1 - delta is a value-at-risk, ties included:
-    `RiskConstraint.chance`. The chance level is a property of the constraint, the confidence
-    in the model is `beta` of the bounds.
+    `RiskConstraint.chance`. The chance level is a property of the constraint; the confidence
+    in the model is the `beta` of the bounds.
 
     Args:
-        environment: What a decision may meet. For an outcome that depends on the decision alone:
+        environment: The distribution of W. For an outcome that depends on the decision alone, use
             `InputPerturbation` with one perturbation, 0.
         risk_measure: Reduces the outcomes; larger is better.
         threshold: In units of the measure: for most measures, the unit of the outcome.
         outcome: The index of the outcome in the model.
         at_most: Whether small outcomes are good. The measure is then taken of the negative outcome,
-            so `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth. It has to be in the
-            unit of the outcome: a probability has no such negative.
+            so `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth. The measure has to be
+            in the unit of the outcome: a probability has no such negative.
 
     Raises:
         UnsupportedError: If `at_most` is given with a measure in another unit.
@@ -113,7 +113,7 @@ class RiskConstraint(_Constraint):
         delta: float,
         at_most: bool = True,
     ) -> RiskConstraint:
-        r"""P(f(x, W) <= threshold) >= 1 - delta, or >= threshold without `at_most`.
+        r"""Require P(f(x, W) <= threshold) >= 1 - delta, or P(f >= threshold) without `at_most`.
 
         `delta` is the probability that the threshold may be missed, in (0, 1).
         """
@@ -132,7 +132,7 @@ class RiskConstraint(_Constraint):
 
     @property
     def distribution(self) -> Environment:
-        r"""What a decision may meet.
+        r"""The distribution of W.
 
         Raises:
             UnsupportedError: If it has not been learnt yet.
@@ -231,7 +231,7 @@ class NoiseConstraint(_Constraint):
         return self
 
     def warn_if_out_of_reach(self, model: Model) -> None:
-        r"""The threshold is no outcome."""
+        r"""Do nothing: the threshold is for the noise, not for the outcome."""
 
     @property
     def limit(self) -> float:

@@ -31,8 +31,8 @@ def safe_candidate(
     Goal-oriented safe exploration (GoOSE, [Turchetta2019goose]_), which [Konig2023ragoose]_ applies
     to RAHBO. A candidate is safe if the lower bounds of all constraints reach their limits, or if
     it is known to be. The objective's upper bound chooses among the safe candidates and those that
-    one of them could prove safe; if the choice is one of the latter, the safe candidate is
-    evaluated that tells most about it.
+    one of them could prove safe. If the choice is one of the latter, the candidate to evaluate is
+    the safe one that tells most about it.
 
     Where GoOSE extends the bounds of a safe point by a Lipschitz constant, here the model does: if
     a reading at z came out at its upper bound, without noise, the lower bound at x would be
@@ -40,8 +40,8 @@ def safe_candidate(
         mean(x) + r (upper(x) - mean(x)) - sqrt(1 - r^2) (mean(x) - lower(x))
 
     with r the posterior correlation of x and z, at least 0. For a mean this is exact, and the safe
-    z with the largest r tells most about x. With several constraints, it is the z with the largest
-    slack of the worst constraint.
+    z with the largest r tells most about x. With several constraints, it is the z for which the
+    worst constraint has the largest slack.
 
     "Safe" is what the model believes, hyperparameters included.
 
@@ -50,12 +50,12 @@ def safe_candidate(
             `NoiseConstraint`; its `beta` is the confidence in safety.
         X: Candidates, `batch_shape x N x d`, such as a grid, with the evaluated points.
         known_safe: `batch_shape x N` booleans, candidates that are safe whatever the model says.
-        epsilon: Half the width of a constraint's interval below which a safe candidate cannot prove
-            others safe, in standard deviations of the observed outcome.
-        num_targets: The number of best candidates that are not safe, but may be, to consider.
+        epsilon: A safe candidate cannot prove others safe if half the width of a constraint's
+            interval is below this, in standard deviations of the observed outcome.
+        num_targets: How many of the best candidates that may be safe, but are not yet, to consider.
 
     Returns:
-        Rows of X, `batch_shape` each. They are equal if a safe candidate is the best.
+        Rows of X, `batch_shape` each: the candidate, and the one it may prove safe (or itself).
 
     Raises:
         InputDataError: If no candidate of a replicate is safe.

@@ -57,7 +57,7 @@ class SafeStart(SpaceOfBox):
         object.__setattr__(self, "safe_points", self.box.checked(points).squeeze(0))
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""The safe points in their order, again from the first if there are fewer."""
+        r"""The safe points in their order, starting over if more points are needed."""
         rows = torch.arange(num_points) % len(self.safe_points)
         return self.safe_points[rows.to(self.bounds.device)].repeat(len(seeds), 1, 1)
 
@@ -104,10 +104,10 @@ class _KnownSafe:
 class SafeMeanVarianceSearch(Method):
     r"""A search by `MeanVarianceGP` that asks only for points that are safe with confidence.
 
-    Each outcome has a model of its own. RAHBO's point is asked if it is safe; otherwise
+    Each outcome has a model of its own. RAHBO's point is asked for if it is safe; otherwise
     `safe_candidate` chooses among random candidates. The points that are known to be safe stay
-    safe. It recommends an evaluated point that is safe with confidence or known to be, by the rule
-    of `search`.
+    safe. The recommendation is an evaluated point that is safe with confidence or known to be, by
+    the rule of `search`.
 
     Args:
         search: The model, the weights and the reporting rule.
@@ -118,7 +118,7 @@ class SafeMeanVarianceSearch(Method):
 
     Raises:
         UnsupportedError: If hyperparameters are not fitted in every round, or the reporting rule
-            takes points that were not evaluated.
+            may recommend points that were not evaluated.
     """
 
     search: MeanVarianceSearch
@@ -156,7 +156,7 @@ class SafeMeanVarianceSearch(Method):
         return self._bound(view, models[0] if len(models) == 1 else ModelListGP(*models))
 
     def propose(self, view: View) -> Tensor:
-        r"""Points in sequence, each with the earlier ones pending for the objective alone."""
+        r"""Points chosen in sequence: the earlier ones are pending, for the objective alone."""
         space, search = view.space, self.search
         chosen = view.history.running
         for pick in range(view.batch_size):
@@ -244,21 +244,21 @@ def safe_rahbo(
 
     A point is safe if the lower bounds of the constraints reach their limits. That is what the
     model believes, and with few points its hyperparameters are uncertain: in bench/studies/safe, 7
-    of 600 points were not safe, and 1 with a `safety_beta` of 25. Give several safe points, which
-    differ in every input. What cannot be proven safe in one step is not crossed.
+    of 600 points were not safe, and 1 with a `safety_beta` of 25. Give several safe points that
+    differ in every input. A region that cannot be proven safe in one step is never crossed.
 
     Other arguments are as in `rahbo`.
 
     Args:
         safe_points: Points that are known to be safe, `n x d`, in the units of the bounds.
         constraints: Each a `NoisyChanceConstraint` on readings, or with `delta=0.5` on the mean, or
-            a `NoiseConstraint`; of outcome 0, the objective's, or of further ones. Then `tell`
-            takes `R x q x k x m`.
+            a `NoiseConstraint`; on outcome 0, the objective's, or on further ones, in which case
+            `tell` takes `R x q x k x m`.
         safety_beta: Squared width of the bounds of the constraints, the confidence in safety.
         epsilon: As in `safe_candidate`.
         num_candidates: The number of random candidates in a round.
-        num_initial: The number of points in the initial design, the safe points in their order,
-            again from the first if there are fewer. Default: each once.
+        num_initial: The number of points in the initial design: the safe points in their order,
+            starting over if more are needed. Default: each once.
         options: Further arguments of `MeanVarianceSearch`, except `refit_every`.
 
     Example:

@@ -29,10 +29,10 @@ class BoxCheck:
 
     Attributes:
         expected: `batch_shape`, the share of the box in which they are expected to hold.
-        probability: `batch_shape`, of their holding in 90 % of the box and more.
-        factor: `batch_shape`, by which the standard deviations have to be multiplied for that to
-            have a probability of 95 %.
-        least_sure: `batch_shape x d`, where they are least sure to hold: a point to read next.
+        probability: `batch_shape`, the probability that they hold in at least 90 % of the box.
+        factor: `batch_shape`, the factor by which the standard deviations have to be multiplied to
+            make this probability 95 %.
+        least_sure: `batch_shape x d`, the point where they are least sure to hold, to be read next.
     """
 
     expected: Tensor
@@ -47,15 +47,15 @@ def check_box(
 ) -> BoxCheck:
     r"""Compare the intervals of a model with what its data allow.
 
-    The estimate of the hyperparameters may be far off, and matters most where no reading is near,
-    of which predictions of the rows themselves show nothing. So functions are drawn from a
-    `SampledGP` of the same rows, whose hyperparameters are samples, at 256 points of the box, and
-    counted where they lie in the intervals of the model. Its kernel is Matern-5/2 or the squared
-    exponential, each as probable as its evidence says.
+    The estimate of the hyperparameters may be far off. It matters most where no reading is near,
+    and predictions of the rows themselves say nothing about such places. So functions are drawn at
+    256 points of the box from a `SampledGP` of the same rows, which samples hyperparameters, and
+    counted where they lie in the intervals of the model. The drawn functions have a Matern-5/2 or a
+    squared-exponential kernel, each as probable as its evidence says.
 
     Args:
         model: The model of f, one output.
-        bounds: `2 x d`, of continuous inputs.
+        bounds: `2 x d`, the box, of continuous inputs.
         inputs: The rows, `batch_shape x n x d`.
         observed: The outcomes, `batch_shape x n`; NaN for rows without one.
         noise: The variances of the outcomes, `batch_shape x n`; None to learn one level.

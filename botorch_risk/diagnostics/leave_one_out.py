@@ -33,14 +33,14 @@ class LeaveOneOut:
         counts: `batch_shape x n` numbers of repeats.
         mean: `batch_shape x n` predicted means.
         standard_deviation: `batch_shape x n`, of the prediction of `observed`; its square is the
-            variance of f plus the noise variance of a mean of that many repeats.
+            variance of f plus the noise variance of a mean of `counts` repeats.
         noise: `batch_shape x n` predicted noise variances of one repeat.
         sample_variances: `batch_shape x n` sample variances of the repeats; NaN if unused.
         noise_residuals: `batch_shape x n` residuals of the sample variances, standardised on the
             scale of the noise process; NaN likewise.
         noise_ratio: `batch_shape`, the ratio of the largest to the smallest noise variance at the
             rows; None if the noise is not learnt from readings.
-        noise_factor: `batch_shape`, the factor of their uncertainty: two posterior standard
+        noise_factor: `batch_shape`, the factor by which they are uncertain: two posterior standard
             deviations of their logarithm, averaged over rows. None likewise.
         num_dropped: Readings that the model left out as wrong.
         box: How far the intervals hold away from the rows; None without `bounds`.
@@ -74,15 +74,15 @@ def leave_one_out(
     predicted with the expected noise, not the upper bound of Eq. (16), and the noise of the other
     rows is unchanged. A `SampledGP` predicts by the moments of its mixture.
 
-    The rows are where the experiments were, which a strategy chose: they show nothing of the rest
-    of the box. With `bounds` the intervals of f there are compared with samples of the
-    hyperparameters, too (`BoxCheck`): .2 s a replicate of 30 rows, .5 s of 120.
+    The rows are where a strategy chose to experiment: they show nothing of the rest of the box.
+    With `bounds`, the intervals of f there are also compared with samples of the hyperparameters
+    (`BoxCheck`), which takes .2 s for a replicate of 30 rows and .5 s for 120.
 
     Source: [Rasmussen2006gp]_, Eq. (5.12).
 
     Args:
         model: The model, fitted.
-        bounds: `2 x d`, the box in which you will use it, of continuous inputs.
+        bounds: `2 x d`, the box of continuous inputs in which you will use the model.
 
     Raises:
         UnsupportedError: If the model has several outcomes or was conditioned on further data, if
@@ -260,13 +260,13 @@ def verdict(check: LeaveOneOut) -> Verdict:
     The tests, each at the 1 % level, are chi-square tests on the squared residuals of the outcomes
     and of the sample variances, and the rank correlation of absolute residuals with the predicted
     noise. Residuals of neighbours are correlated and hyperparameters are fitted to the same rows,
-    so these are rules of thumb. They speak of points like the rows. With
+    so these are rules of thumb. They only tell about points like the rows. With
     `leave_one_out(model, bounds)` a model is trusted only if its 95 % intervals hold in 90 % of the
-    box with a probability of 95 %. After a loop of 20 to 40 readings one fit in ten is: no test
-    rejects nearly all of them, of which four in ten hold so much, and all of the trusted ones
-    (`bench/studies/biased_lengthscales`). Notes do not change the verdict: on bands that are wider
-    than they need be, on readings left out as wrong, on noise that is nearly constant for lack of
-    evidence.
+    box with a probability of 95 %. After a loop of 20 to 40 readings, nearly all fits pass the
+    tests and one in ten is trusted; intervals hold so well in four of ten that pass, and in all
+    that are trusted (`bench/studies/biased_lengthscales`). Notes do not change the verdict: they
+    concern bands that are wider than necessary, readings left out as wrong, and noise that is
+    nearly constant for lack of evidence.
 
     Example:
         >>> import torch
@@ -399,7 +399,7 @@ class Coverage(NamedTuple):
     Args:
         levels: Probabilities of the bands, `L`.
         outcomes: The share of outcomes within each band, `L`.
-        sample_variances: The share of sample variances, `L`; `None` without repeats.
+        sample_variances: The share of sample variances within theirs, `L`; `None` without repeats.
         lower: The limit below which a right model falls with probability 2.5 %, `L`. It assumes
             independent rows, and uses the outcomes or the sample variances, whichever are more
             numerous.

@@ -32,7 +32,7 @@ class CalibrationPlot(FittedAnalysis):
         - level: The probability of the band
         - coverage: The share of outcomes within it
         - noise_coverage: The share of sample variances within theirs, if there are any
-        - lower, upper: The range in which the share is with a right model, with probability 95 %
+        - lower, upper: With probability 95 %, the share lies in this range if the model is right
     """
 
     def _part(self, fitted: Fitted) -> Any:

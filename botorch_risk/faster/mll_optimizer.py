@@ -37,15 +37,14 @@ def fit_gpytorch_mll_closed_form(
 ) -> OptimizationResult:
     r"""Maximise a marginal likelihood in closed form, called by BoTorch's own function.
 
-    Does the work of `fit_exact_gp` for code that calls BoTorch's function:
+    It does the work of `fit_exact_gp` for code that calls BoTorch's function:
 
         fit_gpytorch_mll(mll, optimizer=fit_gpytorch_mll_closed_form)
 
-    Each entry of a batch converges on its own, and so does each output of a multi-output model. A
-    failed fit raises a warning to BoTorch, which draws other starts from the priors and tries
-    again. For models that the closed form does not support (see `fit_exact_gp`) and for other
-    losses a `BotorchWarning` says so and `fit_gpytorch_mll_scipy` fits. A `ModelListGP` is fitted
-    model by model.
+    Each entry of a batch converges on its own, and so does each output of a multi-output model. If
+    a fit fails, a warning tells BoTorch to draw other starts from the priors and to try again.
+    Models that the closed form does not support (see `fit_exact_gp`), and other losses, are left to
+    `fit_gpytorch_mll_scipy`, with a `BotorchWarning`. A `ModelListGP` is fitted model by model.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -222,7 +221,7 @@ def _fitted_by_scipy(
     mll: MarginalLogLikelihood, reason: str, max_iterations: int, tolerance: float
 ) -> OptimizationResult:
     warnings.warn(
-        f"`fit_gpytorch_mll_scipy` fits models that the closed form does not support: {reason}.",
+        f"`fit_gpytorch_mll_scipy` fits what the closed form does not support: {reason}.",
         BotorchWarning,
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-r"""What hyperparameters are learnt from: the data, samples of the posterior, or pseudo-data.
+r"""Estimate hyperparameters by a fit to the data, by samples of their posterior, or by pseudo-data.
 
 `fit_pseudo_data` fits a model without the bias of adaptively chosen data; estimators put each way
 behind one interface. The ordinary fit, `fit_exact_gp`, is the engine's.

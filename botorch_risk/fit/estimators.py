@@ -168,13 +168,13 @@ class FullyBayesian:
 
     The samples belong to a new model of the same data, input transform and known noise, with
     BoTorch's Matern 5/2 kernel and BoTorch's priors; the kernel of the given model does not matter.
-    One replicate at a time. Needs NumPyro, the extra `bayesian`.
+    The model has to be of one replicate. NumPyro, the extra `bayesian`, has to be installed.
 
     Args:
         warmup_steps: Steps that are discarded; 200 in [Ha2023uhe]_, Appendix C.
         num_samples: Samples after that; 10 in the paper.
         thinning: Keep every `thinning`-th sample.
-        max_tree_depth: Of NUTS.
+        max_tree_depth: The maximum depth of the trees of NUTS.
 
     Raises:
         ImportError: When called, if NumPyro is not installed.

@@ -27,7 +27,7 @@ def set_gamma_priors(
     rate of 10 (GPy's convention, on which its code is built, and the default) the mean is 1e-4, and
     lengthscales are drawn to 0 by `-10 theta`; with a scale of 10 the prior is nearly flat.
 
-    Nor does it say which variable has this density. As a density of theta itself it has a pole at
+    Nor does the paper say which variable has this density. As a density of theta, it has a pole at
     0, `theta^(shape - 1)`, and the posterior has no maximum without lower bounds. As a density of
     log theta, the default, it is `theta^shape exp(-rate theta)`, without a pole: a `GammaPrior`
     with a shape larger by 1, since GPyTorch's objectives contain densities of theta. Either way all
@@ -39,7 +39,7 @@ def set_gamma_priors(
         shape: The first parameter.
         second: The second parameter.
         reading: Whether the second parameter is a rate or a scale.
-        density_of: Whether it is a density of the logarithm or of the hyperparameter.
+        density_of: Whether the prior is a density of the logarithm or of the hyperparameter.
         lower_bound: The lower bound of all three, in units of the unit cube and of standardised
             outcomes.
 

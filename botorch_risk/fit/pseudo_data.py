@@ -7,9 +7,9 @@ the whole domain instead, each with the outcome of the nearest observation:
     theta = argmax_theta [ log N(y' | mu_theta(x'), K_theta(x', x') + noise) + log p(theta) ]   (2)
 
 Predictions use the real data (Eq. 3). The M_t = 2 |D| outcomes are copies of |D| values, one for
-each different input, which the likelihood treats as independent: it counts each about twice, and
-steps between copies look like a rough or noisy function, so lengthscales come out shorter and noise
-larger. A likelihood of twice as many points also costs up to eight times as much.
+each different input, but the likelihood treats them as independent: it counts each value about
+twice, and steps between copies look like a rough or noisy function, so lengthscales come out
+shorter and noise larger. A likelihood of twice as many points also costs up to eight times as much.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
 (`bench/reproduction/uhe/README.md`):
@@ -73,8 +73,8 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
     estimated by Eq. (2) of [Ha2023uhe]_, with the model's own priors, and the model predicts from
     its own data. `pseudo_points` are drawn once, here, and have the noise of their observations if
-    it is fixed. With the data themselves as `points` it is the ordinary likelihood, even if inputs
-    repeat. Additional noise, learnt on top of fixed noise, is common to all pseudo-points.
+    this is fixed. With the data themselves as `points`, this is the ordinary likelihood, even if
+    inputs repeat. Additional noise, learnt on top of fixed noise, is common to all pseudo-points.
     `fit_pseudo_data` does the same in closed form, several times faster.
 
     It supports a `SingleTaskGP` of any batch shape, and a `MeanVarianceGP`, whose two processes are
@@ -281,14 +281,14 @@ def compare_losses(
     not changed. The keys are hyperparameters, such as `lengthscale` and `noise`, and the estimates
     are in the model's units.
 
-    Pseudo-points are random: one data set and several seeds show how far estimates differ by them.
+    Pseudo-points are random: with several seeds, one data set shows how much estimates vary.
 
     Args:
         model: The model.
         bounds: The bounds of the domain, `2 x d`.
         num_pseudo: As in `fit_pseudo_data`.
-        seeds: One for each replicate of the model; for a model without a batch dimension one, or
-            several, of which each has a fit.
+        seeds: One for each replicate of the model; for a model without a batch dimension, one, or
+            several with a fit for each.
 
     Example:
         >>> import torch

@@ -26,10 +26,10 @@ class PseudoPoints(NamedTuple):
     r"""Points of the domain and the sources of their outcomes.
 
     Args:
-        X: The points, `batch_shape x M x d`, in the units of the bounds. One whose nearest input
-            was observed several times appears once for each observation.
-        neighbours: The observation of each, a row of the data, `batch_shape x M`.
-        counted: Which of them count, `batch_shape x M`: replicates may have different numbers of
+        X: The points, `batch_shape x M x d`, in the units of the bounds. A point whose nearest
+            input was observed several times appears once for each observation.
+        neighbours: The row in the data of each point's nearest observation, `batch_shape x M`.
+        counted: Which points count, `batch_shape x M`: replicates may have different numbers of
             points, padded with copies.
     """
 

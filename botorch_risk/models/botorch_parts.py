@@ -1,7 +1,7 @@
 r"""Convert BoTorch's environments and risk measures.
 
-They are accepted if they mean the same: perturbations or values of W with equal weights, and a
-measure of the same number of values. For everything else an error names the replacement.
+A pair is accepted if it has an exact counterpart: perturbations or values of W with equal weights,
+and a measure of the same number of values. For everything else an error names the replacement.
 """
 
 import warnings
@@ -72,9 +72,9 @@ def as_environment(environment: Any) -> Environment:
             f"Got {in_short(environment)}."
         )
     raise ValueError(
-        "Expected BoTorch's `InputPerturbation`, additive and over all columns by a tensor, or "
-        f"`AppendFeatures` with a tensor. Got {_name(environment)}; for other inputs of a "
-        "decision, subclass `botorch_risk.environments.Environment` with your own `expand`."
+        "Expected BoTorch's `InputPerturbation`, additive with a tensor for all columns, or "
+        f"`AppendFeatures` with a tensor. Got {_name(environment)}; to expand decisions in another "
+        "way, subclass `botorch_risk.environments.Environment` with your own `expand`."
     )
 
 

@@ -10,10 +10,10 @@ the expected number of such groups of `m` independent normal readings for a smal
 copies if
 
 1. they differ by less than `NEARLY_EQUAL` of the spread of other rows;
-2. all rows together contain such a group with a probability below `CHANCE`, with `r` enlarged by
-   the step of the instrument, and a low `s` among the rows that do differ, since noise varies;
-   or several rows are such groups as a whole, and so many have a probability below `CHANCE`;
-3. no other row has the same reading, which happens at an instrument's limits or if it rounds;
+2. such a group in any row has a probability below `CHANCE`, with `r` enlarged by the step of the
+   instrument, and `s` low among the rows whose readings differ, since noise varies; or so many rows
+   consist of such a group alone that their number has a probability below `CHANCE`;
+3. no other row has the same reading, as happens at an instrument's limits or if it rounds;
 4. the instrument's rounding is too fine to explain equal readings.
 """
 
@@ -142,9 +142,9 @@ def _instrument(Y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def describe_copies(copies: Tensor, rows: Tensor) -> str:
-    r"""The rows with copies, `batch_shape x n x k`, in words: ten for each of ten replicates.
+    r"""A text that names rows with copies: at most ten rows in each of at most ten replicates.
 
-    `rows: n x k` holds the row of the user's table for each reading.
+    `copies` is `batch_shape x n x k`; `rows: n x k` holds each reading's row in the user's table.
     """
     parts = []
     for index in copies.flatten(-2).any(dim=-1).reshape(copies.shape[:-2]).nonzero().tolist():

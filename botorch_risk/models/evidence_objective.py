@@ -1,4 +1,4 @@
-r"""The objective of a fit of the mean and the noise to all readings, in rows of parameters."""
+r"""The objective of fitting the mean and the noise to all readings, one fit per parameter row."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class TwoProcesses:
         return np.concatenate([lower, -end], axis=1), np.concatenate([upper, end], axis=1)
 
     def own(self) -> ndarray:
-        r"""The models' own values and level 0, `R x p`; output scales follow raw targets."""
+        r"""The models' own values and level 0, `R x p`; output scales fit raw targets' variance."""
         blocks = [self.mean.own(), self.noise.own()]
         far = ~self.units.is_standard
         for one, slice_ in zip(self.mean.moved, self.mean.slices, strict=True):
@@ -138,7 +138,7 @@ class _Objective(FitObjective):
 
 
 class ConstantNoiseObjective(_Objective):
-    r"""The likelihood of all readings under constant noise, given by the level."""
+    r"""The likelihood of all readings under constant noise, whose logarithm is the level."""
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         processes, replicates = self.processes, rows % len(self.num_observed)
@@ -173,8 +173,8 @@ class ConstantNoiseObjective(_Objective):
 class EvidenceObjective(_Objective):
     r"""`-(evidence + log priors) / n` of all readings, for the hyperparameters of both processes.
 
-    Both constants are integrated out; the level and the spread of repeats only set the start of the
-    search for a row's first mode. Later searches start from the mode of the best point so far.
+    Both constants are integrated out; the level and the spread of repeats only set where the search
+    for a row's first mode starts. Later searches start from the mode of the best point so far.
     """
 
     def __init__(

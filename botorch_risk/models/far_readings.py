@@ -19,10 +19,10 @@ _FEWEST = 5
 
 
 def ratios_to_others(readings: Tensor) -> Tensor:
-    r"""How far readings are from the median, in units of the distance of two thirds of them.
+    r"""How far readings are from the median, relative to a distance that two thirds do not exceed.
 
-    Readings are `batch_shape x n x k`, NaN for a missing one. A ratio is 0 for a missing reading,
-    for fewer than five readings, and if two thirds are equal.
+    Readings are `batch_shape x n x k`, NaN for a missing one. The ratio of a missing reading is 0;
+    all are 0 if there are fewer than five readings, or if two thirds equal the median.
     """
     values = readings.flatten(-2)
     if values.shape[-1] < _FEWEST:
@@ -36,7 +36,7 @@ def ratios_to_others(readings: Tensor) -> Tensor:
 
 
 def far_positions(readings: Sequence[float]) -> list[int]:
-    r"""The positions of the readings in a list, NaN for a missing one, that are `FAR` off."""
+    r"""The positions of the readings (NaN if missing) whose ratio in `ratios_to_others` > `FAR`."""
     table = torch.tensor(readings, dtype=torch.double).unsqueeze(-1)
     positions: list[int] = (ratios_to_others(table).flatten() > FAR).nonzero().flatten().tolist()
     return positions
@@ -47,7 +47,7 @@ def check_far_readings(readings: Tensor, origin: Tensor, num_columns: int) -> No
 
     Args:
         readings: As in `ratios_to_others`.
-        origin: The position of each in a replicate of the user's table, flattened, `n x k`.
+        origin: The position of each reading in a replicate's flattened user table, `n x k`.
         num_columns: The number of columns of that table.
     """
     ratios = ratios_to_others(readings)
@@ -62,8 +62,8 @@ def check_far_readings(readings: Tensor, origin: Tensor, num_columns: int) -> No
     more = f" and {len(far) - 1} more" if len(far) > 1 else ""
     said = (
         f"Expected readings on one scale. Got {readings[worst].item():g} in {where}{more}, "
-        f"{ratios[worst].item():.1g} times as far from the median as two thirds of the readings: "
-        "mark failures as NaN"
+        f"{ratios[worst].item():.1g} times the distance from the median that two thirds of the "
+        "readings do not exceed: mark failures as NaN"
     )
     if ratios[worst] > HOPELESS:
         raise InputDataError(f"{said}.")

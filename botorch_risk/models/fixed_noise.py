@@ -31,7 +31,7 @@ _FLOOR_OF_DOUBLE = 1e-8
 
 
 class SavedNoise(Noise):
-    r"""Noise variances in a buffer: GPyTorch's fixed noise is not part of a model's state."""
+    r"""Noise variances in a buffer, since GPyTorch's fixed noise is not in a model's state."""
 
     noise: Tensor
 
@@ -152,7 +152,7 @@ def least_noise(model: Any) -> Tensor:
 
 
 def raised(noise: Tensor) -> Tensor:
-    r"""Noise variances in units of a model, raised to the minimum that a factor needs."""
+    r"""Noise variances in units of a model, raised to what a Cholesky factorisation needs."""
     is_double = noise.dtype == torch.float64
     return noise.clamp_min(_FLOOR_OF_DOUBLE if is_double else min_fixed_noise.value(noise.dtype))
 
@@ -174,7 +174,7 @@ def split_state(
 def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> None:
     r"""Load a model's hyperparameters without changing the fixed noise of its data.
 
-    A model can so start from the state of another one with other data, as in BoTorch.
+    A model can thus start from the state of a model of other data, as in BoTorch.
     """
     if _NOISE_KEY in state_dict:
         state_dict = {**state_dict, _NOISE_KEY: model.likelihood.noise_covar.noise}
@@ -201,10 +201,10 @@ def mean_kernel(train_X: Tensor, input_transform: InputTransform | None = None) 
     r"""A Matern 5/2 kernel with an output scale, and BoTorch's priors on both.
 
     BoTorch's default, a squared-exponential kernel without an output scale, is too confident if a
-    function is not smooth, and less accurate if the function varies more or less than the means:
-    `bench/studies/learnt_noise`. The kernel is radial. A product of one-dimensional kernels
-    improves the density by 0.02 there with repeats, but has no closed form here. The kernel has as
-    many columns as `input_transform` returns for `train_X`.
+    function is not smooth, and less accurate if the function varies more or less than the sample
+    means (`bench/studies/learnt_noise`). The kernel is radial. In that study, a product of
+    one-dimensional kernels improves the density by 0.02 if there are repeats, but it has no closed
+    form here. The kernel has a lengthscale for each column that `input_transform` returns.
     """
     batch_shape = train_X.shape[:-2]
     matern = get_covar_module_with_dim_scaled_prior(
@@ -240,7 +240,7 @@ def noise_kernel(train_X: Tensor, input_transform: InputTransform | None = None)
 
 
 def spread_kernel(train_X: Tensor, input_transform: InputTransform | None = None) -> Kernel:
-    r"""BoTorch's default kernel, for the sample variances alone."""
+    r"""BoTorch's default kernel, for a noise process that learns from sample variances alone."""
     return get_covar_module_with_dim_scaled_prior(
         ard_num_dims=_num_columns(train_X, input_transform), batch_shape=train_X.shape[:-2]
     )

@@ -62,9 +62,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     `posterior(X, observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it like
     any other model: both processes are fitted at once to all readings, by Laplace's approximation
     of their evidence (`models/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
-    (16) is evaluated. The paper learns the noise from the sample variances alone, before the mean
-    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`, whose
-    observations are `log s^2` without its bias, or `s^2` (`models/variance_links.py`). All public
+    (16) is then evaluated. The paper learns the noise before the mean, from sample variances alone
+    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): choose `noise_evidence="spread"`,
+    which observes `log s^2` without its bias, or `s^2` (`models/variance_links.py`). All public
     quantities are in the units of the outcome (variances in their square).
 
     Rows with equal inputs are pooled, except in a batch of replicates. Single readings also inform
@@ -73,11 +73,11 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     are treated as if they had the smallest positive sample variance of the data.
 
     ONE reading per point says little about the noise: what looks like noise may be f, and a fit
-    chooses one explanation and is sure. `MeanVarianceSamples` have both. Measure repeats, or give
-    `train_Yvar`, where you can. The fit and then, after the comma or in bold, the samples, with
-    constant noise, 60 functions of variance 1 from a Matern-5/2 process with lengthscales of 0.25
-    in one input and 0.5 in two; medians in units of the truth, bounds of two standard deviations
-    (`bench/studies/coverage/noise.py`):
+    chooses one explanation and is sure of it. `MeanVarianceSamples` keep both. Measure repeats, or
+    give `train_Yvar`, where you can. The table has the fit and, after the comma or in bold, the
+    samples, for constant noise and 60 functions of variance 1 from a Matern-5/2 process with
+    lengthscales of 0.25 in one input and 0.5 in two. Variances are medians in units of the truth,
+    bounds have two standard deviations (`bench/studies/coverage/noise.py`):
 
     | points, inputs | noise | predicted, k = 1 | upper bound | truth above it, k = 1, 2, 3 |
     |---|---|---|---|---|
@@ -264,17 +264,17 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
         r"""Give the model other data in place, and the hyperparameters that it was built with.
 
-        A loop that builds a model in every round spends a fifth of its time on that. Fit the model
-        next, or load a state.
+        A loop that builds a model in every round spends a fifth of its time on building. After
+        `renew`, fit the model or load a state.
 
         Args:
             train_X: `batch_shape x n x d` inputs.
             outcomes: Their repeats.
 
         Returns:
-            Whether only the rows of the data differ from the present ones, and the model was built
-            without modules of one's own, known noise or `trim`, and was not conditioned. If not, it
-            is unchanged, and another one has to be built.
+            Whether the model was renewed. It is if the data differ from the present ones only in
+            their rows, and if it was built without own modules, known noise or `trim` and was not
+            conditioned. If False, the model is unchanged: build another one.
         """
         if self._reading is None or self._reading["trims"] or self.is_conditioned:
             return False
@@ -323,7 +323,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     def num_repeats(self) -> int | Tensor:
         r"""The median number of repeats per row, assumed for later rows.
 
-        Of a batch, the medians of its replicates, `batch_shape x 1 x 1`.
+        For a batch, the medians of its replicates, `batch_shape x 1 x 1`.
         """
         counts = self._outcomes.typical_counts
         return counts if self.batch_shape else int(counts)
@@ -365,7 +365,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     def noise_posterior(self, X: Tensor) -> Posterior:
         r"""The posterior of the noise variance of one repeat at `batch_shape x q x d` inputs.
 
-        Gaussian with the identity link, log-normal with the log link.
+        It is Gaussian with the identity link, and log-normal with the log link.
         """
         return self.noise.posterior(checked_points(X, self))  # Eqs. (13), (32) and (33)
 
@@ -382,7 +382,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         Args:
             X: `batch_shape x m x d` points that do not interact.
             beta: Squared width: one number, one per replicate (`batch_shape`) or one per point
-                (`batch_shape x m`). The paper's beta_t multiplies sigma.
+                (`batch_shape x m`). It is the square of the paper's beta_t, which multiplies sigma.
 
         Returns:
             Two `batch_shape x m` tensors.
@@ -395,8 +395,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         r"""Lower and upper bound of the noise variance of one repeat (Eqs. 14, 15).
 
         The bounds are quantiles: with the log link, exponentials of the bounds of the process. With
-        the identity link the lower bound may be negative, as in the paper. `X` and `beta` have the
-        forms of `confidence_bounds`; the paper's beta^var_t multiplies sigma.
+        the identity link the lower bound may be negative, as in the paper. `X` and `beta` are as in
+        `confidence_bounds`; `beta` is the square of the paper's beta^var_t, which multiplies sigma.
         """
         return self.noise.bounds(X, beta)
 
@@ -537,7 +537,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         return data.inputs_of_dataset(training_data, counts)
 
     def set_train_data(self, *args: Any, **kwargs: Any) -> None:
-        r"""Refuse: the noise and its weight in the mean depend on all repeats."""
+        r"""Raise UnsupportedError: the noise, and so the weight of each row, need all repeats."""
         raise UnsupportedError(
             "Expected new data with repeats: build a new MeanVarianceGP and load the old model's "
             "`state_dict()`, or use `condition_on_observations`. Got `set_train_data`."

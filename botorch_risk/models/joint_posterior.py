@@ -15,8 +15,8 @@ from torch.quasirandom import SobolEngine
 class JointPosterior(Posterior):
     r"""The joint posterior at a block of constant points and at candidates `batch_shape x Q x d`.
 
-    Samples of the candidates are differentiable in them. Nothing is computed before a sample is
-    drawn.
+    Samples at the candidates are differentiable in the candidates. Nothing is computed before a
+    sample is drawn.
     """
 
     def __init__(self, block: Any, X: Tensor) -> None:
@@ -57,10 +57,10 @@ class JointPosterior(Posterior):
         return torch.cat([constant.expand(shape), rest], dim=-1).unsqueeze(-1)
 
     def parts(self, sample_shape: torch.Size, base_samples: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Samples of the constant points, once for the batch if they can be, and of the others.
+        r"""Samples at the constant points, drawn once for the batch if possible, and at the others.
 
-        They are `sample_shape x 1 ... 1 x N`, or with the batch shape if the numbers differ in the
-        batch; and `sample_shape x batch_shape x Q`.
+        The first are `sample_shape x 1 ... 1 x N`, or have the batch shape if the normal numbers
+        differ in the batch; the others are `sample_shape x batch_shape x Q`.
         """
         batch, points = self.X.shape[:-2], self.X.shape[-2]
         base = collapsed(base_samples, len(sample_shape))
@@ -83,7 +83,7 @@ class JointPosterior(Posterior):
 
 
 def collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
-    r"""Base samples without the copies that a t-batch shares."""
+    r"""Base samples without their copies along the batch dimensions of a t-batch."""
     for dim in range(sample_dims, base_samples.dim() - 1):
         # BoTorch expands one set of numbers over the t-batch, which leaves a stride of 0.
         if base_samples.stride(dim) == 0:
@@ -101,7 +101,7 @@ def _get_sampler(
 def normal_sampler(
     posterior: Posterior, sample_shape: torch.Size, seed: int | None = None
 ) -> NormalMCSampler:
-    r"""Sobol points, as BoTorch uses for Gaussian posteriors; in too many dimensions, random ones.
+    r"""A sampler of Sobol points, BoTorch's for Gaussians; of random ones in too many dimensions.
 
     The standard normal numbers are in the last base dimension of the posterior.
     """

@@ -11,8 +11,8 @@ Section 3.4) at its mode:
 
     evidence = log p(readings | h) - (h - m)' C^-1 (h - m) / 2 - log |I + W C| / 2
 
-With `P = (K + R)^-1` and `a = P y` the slope of the log likelihood in `h`, its curvature (minus the
-second derivative), and the diagonal of the expected curvature, which `W` is, are
+Let `P = (K + R)^-1` and `a = P y`. In `h`, the log likelihood has the slope `g`, the curvature `E`
+(minus the second derivative), and an expected curvature, of which `W = diag(w)` is the diagonal:
 
     g = (SS exp(-h) - (k - 1) + R a^2 - R diag(P)) / 2
     E = diag(SS exp(-h) - R a^2 + R diag(P)) / 2 + (R a) P (R a)' - R (P * P) R / 2
@@ -56,12 +56,12 @@ class Readings(NamedTuple):
     r"""Statistics of the readings of each row.
 
     Args:
-        means: Their means about the prior mean, `rows x n`; 0 without a reading.
+        means: Means of the readings, less the prior mean, `rows x n`; 0 without a reading.
         counts: Numbers of readings, `rows x n`.
         squares: Sums of squares about the means, `rows x n`.
         level: The prior mean of the log noise variances, `rows`.
         floor: Added to the noise of each mean, `rows`, so that covariances have Cholesky factors.
-        observed: Whether there is a reading, `rows x n`; None if everywhere.
+        observed: Whether there is a reading, `rows x n`; None if there is one everywhere.
     """
 
     means: Tensor
@@ -88,7 +88,7 @@ class Likelihood(NamedTuple):
     r"""The log likelihood of log noise variances, and the matrices in its derivatives.
 
     Args:
-        value: `rows`; NaN if the covariance has no factor.
+        value: The log likelihood, `rows`; NaN if the covariance has no Cholesky factor.
         slope: `g` above, `rows x n`.
         noise: The diagonal of `R`, `rows x n`; 0 for inputs without a reading.
         precision: `P`, `rows x n x n`.
@@ -162,7 +162,7 @@ class LogLikelihood:
 
 
 def sites_of_spread(data: Readings, level: Tensor) -> Tensor:
-    r"""The log noise variances estimated from the spread of repeats; `level` without repeats.
+    r"""The log noise variances estimated from the spread of repeats; `level` in rows without any.
 
     A sum of squares acts like an observation `log(SS / (k - 1))` of weight `(k - 1) / 2`. Returns
     the observations and their weights, `rows x 2 x n`.
@@ -178,7 +178,7 @@ def sites_of_spread(data: Readings, level: Tensor) -> Tensor:
 
 
 def pull_of_sites(noise_covariance: Tensor, data: Readings, sites: Tensor) -> Tensor:
-    r"""The `v` of observations `h` and their weights, from which a search for a mode begins.
+    r"""The `v` from which a search for a mode begins, given observations `h` and their weights.
 
     From a flat start that is too low, Newton's method would need a step per factor of e. The sites
     of one mode give a start close to the mode under another prior.
@@ -232,14 +232,14 @@ class Mode(NamedTuple):
         return torch.stack([self.h + step.where(tells, 0.0), weight], dim=1)
 
     def log_evidence(self, noise_covariance: Tensor, data: Readings) -> Tensor:
-        r"""The evidence without derivatives, off by the square of the last step, `rows`."""
+        r"""The evidence without derivatives, `rows`; off by the square of the last step."""
         _, factor = _balanced(noise_covariance, self.likelihood.expected_curvature(data))
         return self.value - factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def level_given_sites(
         self, noise_covariance: Tensor, data: Readings, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Mean and variance of a constant in `h`, of the given prior variance in `C`, `rows`."""
+        r"""Mean and variance, `rows`, of a constant part of `h`, whose prior variance `C` has."""
         root, factor = _balanced(noise_covariance, self.likelihood.expected_curvature(data))
         whitened = torch.linalg.solve_triangular(factor, root.unsqueeze(-1), upper=False)
         known = whitened.square().sum((-2, -1))  # 1' (W^-1 + C)^-1 1
@@ -255,7 +255,7 @@ def find_mode(
 ) -> Mode:
     r"""Newton's method for the most probable log noise variances.
 
-    A row takes steps of the exact curvature if these lead upwards, and of the expected one
+    The steps of a row use the exact curvature if they then lead upwards, and the expected one
     otherwise; a step that lowers the objective is shortened. A finished row no longer changes, and
     no row depends on its neighbours.
 
@@ -328,7 +328,7 @@ class Evidence(NamedTuple):
     r"""The evidence, and its derivatives in the two covariances.
 
     Args:
-        value: `rows`.
+        value: The evidence, `rows`.
         of_mean: The derivative in the covariance of the mean, `rows x n x n`, symmetric.
         of_noise: The derivative in `C`, likewise.
     """

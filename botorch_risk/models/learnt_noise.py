@@ -46,10 +46,10 @@ class LearntNoise(NoiseProcess):
 
     Attributes:
         sampling: The observation model of sample variances.
-        beta: Squared width of the upper bound in the noise of later sample variances.
+        beta: Squared width of the upper bound of the noise that later sample variances get.
         counts: `batch_shape x n x 1` numbers of repeats of the rows.
         resolution: `batch_shape x 1 x 1`, the smallest sample variance that the data resolve.
-        evidence: `"spread"` of the repeats, or all `"readings"`.
+        evidence: `"spread"` for the spread of repeats, or `"readings"` for all readings.
         is_tied: Whether the prior of the noise's lengthscales follows the mean's.
     """
 
@@ -115,7 +115,7 @@ class LearntNoise(NoiseProcess):
         return cls(model, sampling, limits, beta, data.counts, data.resolution, evidence, tied)
 
     def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
-        r"""Give the process other data of the same kind, in place; returns whether it could.
+        r"""Give the process other data of the same kind, in place; return whether it was possible.
 
         The hyperparameters are those that it was built with.
         """
@@ -234,7 +234,7 @@ class LearntNoise(NoiseProcess):
         )
 
     def unit_of(self, mean_model: Any) -> Tensor:
-        r"""A variance of 1 of the outcome in the units of the mean's targets, `... x 1 x 1`."""
+        r"""An outcome variance of 1 in the units of the mean's targets, `... x 1 x 1`."""
         return fixed_noise.transform_variance(mean_model, torch.ones_like(self.resolution))
 
     @torch.no_grad()

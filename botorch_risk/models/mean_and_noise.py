@@ -71,14 +71,14 @@ class ReadingStatistics:
         return None if bool(observed.all()) else observed
 
     def of_first_sample(self) -> ReadingStatistics:
-        r"""The statistics of the first value of the first batch dimension."""
+        r"""The statistics at the first index of the first batch dimension."""
         return ReadingStatistics(self.counts[0], self.squares[0], self.level[0], self.is_known[0])
 
     def read(self, mean_model: SingleTaskGP) -> tuple[Readings, Tensor]:
-        r"""The readings about the prior constant mean, and the prior variance of the constant.
+        r"""The readings less the constant's prior mean, and the prior variance of the constant.
 
         Both are in double precision, `R x n` and `R`. A constant without a prior gets a vague one.
-        Any other mean is known.
+        Any other mean function counts as known.
         """
         Y, n = mean_model.train_targets.double(), self.counts.shape[-1]
         Y, observed = Y.reshape(-1, n), self.counts.reshape(-1, n) > 0
@@ -185,7 +185,7 @@ def fit_mean_and_noise(
 def starts_of_evidence(
     evidence: EvidenceObjective, is_known: ndarray, chosen: ndarray, options: dict[str, Any]
 ) -> Starts:
-    r"""The ends of fits with constant noise, and the models' own values besides.
+    r"""Starts: the optima of fits with constant noise, and the models' own values besides.
 
     `is_known` and `chosen`, `R` each, say whether repeats determine the level of the noise, and
     which replicates need starts. The options go to `minimize_rows`.

@@ -41,7 +41,7 @@ class MeanVarianceSamples:
         sampled: The effective draws behind them.
 
     Raises:
-        UnsupportedError: If the noise has other evidence than all readings.
+        UnsupportedError: If the noise is learnt from other evidence than all readings.
 
     Example:
         >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
@@ -95,14 +95,14 @@ class MeanVarianceSamples:
     def confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of f, `mean -+ sqrt(beta) * standard deviation` of the mixture.
 
-        As in `MeanVarianceGP.confidence_bounds`.
+        Arguments and shapes are those of `MeanVarianceGP.confidence_bounds`.
         """
         mean, variance = self.mean_marginals(X)
         width = variance.sqrt() * root_of_beta(beta, mean, self.batch_shape)
         return mean - width, mean + width
 
     def noise_confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
-        r"""Bounds of the noise variance of one reading, from the mixture of its logarithms."""
+        r"""Bounds of the noise variance of one reading, from the mixture for its logarithm."""
         noise = self.model.noise
         mean, variance = noise.marginals(self._points(X)).mixed(0)
         width = variance.sqrt() * root_of_beta(beta, mean, self.batch_shape)

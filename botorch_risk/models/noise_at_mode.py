@@ -1,6 +1,6 @@
 r"""The log noise variances at their mode given all readings, and what the readings say there.
 
-A process of the noise that learns from all readings has observations at this mode.
+A noise process that learns from all readings is conditioned on observations at this mode.
 """
 
 from typing import Any
@@ -24,9 +24,9 @@ from botorch_risk.points import put_in_mode
 def mode_of_readings(
     noise_model: Any, mean_model: Any, given: ReadingStatistics
 ) -> tuple[Mode, Tensor, Readings]:
-    r"""The mode of the log noise variances given all readings, their prior and the readings.
+    r"""The mode of the log noise variances given all readings, their prior covariance, the data.
 
-    All are in the units of the mean's targets and in double precision, `R x n`, `R x n x n`,
+    The three are in the units of the mean's targets, in double precision: `R x n`, `R x n x n`,
     `R x n`. The mode is a function of the data and of the hyperparameters of both processes.
     """
     readings, variance = given.read(mean_model)

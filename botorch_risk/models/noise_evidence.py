@@ -45,8 +45,8 @@ def observations_of(
                 "a reading; fit these replicates one by one."
             )
         raise UnsupportedError(
-            "Expected repeats in the same rows of every replicate if one noise level of "
-            "the sample variances is inferred. Use the log link, or another noise."
+            "Expected repeats in the same rows of every replicate to infer one noise of sample "
+            "variances. Got other rows; use the log link, or another `sample_variance_noise`."
         )
     if evidence == "readings":
         assert noise is not None  # known on the logarithmic scale

@@ -23,8 +23,8 @@ _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored
 class NoiseObservations:
     r"""Linked sample variances of the rows in which at least one replicate has repeats.
 
-    An entry of a batch whose own replicate has no repeats there is a filler: it has a repeated
-    input of that replicate, so that input transforms are not affected, and so much noise that it
+    If a replicate of a batch has no repeats in such a row, its entry is a filler. It copies another
+    input of the replicate, so that input transforms are not affected, and has so much noise that it
     has no weight.
 
     Attributes:
@@ -83,7 +83,7 @@ class NoiseObservations:
         return (total / count.clamp_min(1)).where(count > 0, torch.ones_like(total))
 
     def on(self, link: VarianceLink, noise: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
-        r"""Observations of the linked noise variance, from the variances of the observations.
+        r"""Observations of the linked noise variance; `noise` has their variances, if known.
 
         Returns:
             Observations, their variances (`None` if inferred), and which of them set the scale of
@@ -216,7 +216,7 @@ class SampleVariances:
         return isinstance(self.link, LogLink)
 
     def noise(self, variances: Tensor, counts: Tensor) -> Tensor | None:
-        r"""The variance of linked sample variances, from the true ones; `None` if inferred."""
+        r"""The variance of linked sample variances, for true variances; `None` if inferred."""
         if self.noise_kind in ("inferred", "given"):
             return None
         if self.noise_kind == "bound":

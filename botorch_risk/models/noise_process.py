@@ -65,7 +65,7 @@ class NoiseProcess(Module, ABC):
 
     @abstractmethod
     def on_outcome_scale(self, values: Tensor) -> Tensor:
-        r"""Variances from values of `model`, on the scale of the link."""
+        r"""Variances from values of `model`, which are on the scale of the link."""
 
     @abstractmethod
     def on_outcome_scale_with_slope(self, values: Any) -> tuple[Any, Any]:
@@ -80,12 +80,12 @@ class NoiseProcess(Module, ABC):
         r"""Fit the process if possible, and return whether that succeeded."""
 
     def renew(self, train_X: Tensor, outcomes: RepeatedOutcomes) -> bool:
-        r"""Give the process other data and its first hyperparameters; returns whether it could."""
+        r"""Give the process other data and its first hyperparameters; return whether it worked."""
         return False
 
     @abstractmethod
     def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> NoiseProcess:
-        r"""Condition on sample variances, or on its own mean if there are none."""
+        r"""Condition on sample variances, or on the process's own mean if there are none."""
 
     @abstractmethod
     def bounds_after_repeats(
@@ -141,8 +141,8 @@ class NoiseProcess(Module, ABC):
     def of_rows(self, X: Tensor, outcomes: RepeatedOutcomes, beta: float) -> tuple[Tensor, Tensor]:
         r"""Eq. (16) at all training points, or the given noise if it is known.
 
-        Returns `batch_shape x n x 1` variances of the means, in which rows without an outcome have
-        no weight, and whether the noise of one repeat is positive, in the same shape.
+        Returns `batch_shape x n x 1` variances of the means, huge for rows without an outcome, and
+        whether the noise of one repeat is positive, in the same shape.
         """
         observed = outcomes.counts > 0
         upper = outcomes.variances if outcomes.known_variances else self.upper(X, beta)
@@ -161,7 +161,7 @@ class NoiseProcess(Module, ABC):
     def predicted(self, X: Tensor) -> Tensor:
         r"""The posterior mean within the limits and at least 0, `batch_shape x m x 1`.
 
-        An input transform that expands an input gives the same number of values.
+        If an input transform expands an input to several, each of these has a value.
         """
         if is_one_to_many(self.model):
             posterior: Any = self.posterior(X)
@@ -191,7 +191,7 @@ class NoiseProcess(Module, ABC):
 
 
 def checked_noise(variance: Callable[[Tensor], Tensor], X: Tensor) -> Callable[[Tensor], Tensor]:
-    r"""A known noise, which has a finite variance >= 0 at each input `batch_shape x n x d`."""
+    r"""The values of a known noise at inputs `batch_shape x n x d`, checked: finite and >= 0."""
     found = variance(X)
     shape = found.shape if isinstance(found, Tensor) else None
     if shape != (*X.shape[:-1], 1):

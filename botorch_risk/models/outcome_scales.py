@@ -1,8 +1,8 @@
 r"""Outcome transforms with statistics of the observed entries alone.
 
 A batch of replicates is one tensor, in which rows that a replicate did not observe hold fillers.
-The transforms here take their statistics from the observed entries, so that a replicate in a batch
-has the model that it has by itself.
+The transforms here take their statistics from the observed entries, so that a replicate gets the
+same model in a batch as by itself.
 """
 
 from abc import abstractmethod
@@ -101,8 +101,8 @@ class SignalScale(ObservedScale):
     `t = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
     observations divided by sqrt(S) would take all of S for prior variance. The estimate
     `s = max(S - t, 0)` has a standard error e. It is averaged, by precision, with a typical
-    `v = TYPICAL_LOG_VARIANCE` whose own error p is as large as either of them, and stays above
-    `LEAST_LOG_VARIANCE`:
+    `v = TYPICAL_LOG_VARIANCE`, whose error p is taken to be the larger of s and v. The average is
+    kept above `LEAST_LOG_VARIANCE`:
 
         (v e^2 + s p^2) / (e^2 + p^2),   e^2 = 2 max(S, t)^2 / (n - 1),   p = max(s, v)
 
@@ -137,8 +137,8 @@ FEW_REPEATED = 5
 class LevelScale(ObservedScale):
     r"""Centre logarithms of sample variances at their level, without scaling.
 
-    The level is their mean weighted by `1 / (1 + trigamma)`, the noise of the observations and a
-    typical spread of the noise itself; `default` if no more than `FEW_REPEATED` are observed.
+    The level is their mean with weights `1 / (1 + trigamma)`, where trigamma is the variance of an
+    observation, and 1 that of the noise level; `default` if at most `FEW_REPEATED` are observed.
     """
 
     noise: Tensor

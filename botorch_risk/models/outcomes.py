@@ -54,7 +54,7 @@ def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
 
 
 def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:
-    r"""The model of one outcome, counted over a whole list, and its index in that model."""
+    r"""The model of an outcome that is counted over a whole list, and its index in that model."""
     check_outcomes([outcome], model.num_outputs)
     if not isinstance(model, ModelList):
         return model, outcome
@@ -88,7 +88,7 @@ def single_outcome(model: Model, outcome: int) -> Model:
 def observed_outcomes(model: Model, outcome: int) -> Tensor | None:
     r"""The observed values of an outcome, `batch_shape x n`, in the user's units.
 
-    For a model of repeats, their means; `None` if the model does not say.
+    For a model of repeats they are the means; the result is `None` if the model has no such data.
     """
     part, index = locate_outcome(model, outcome)
     part = part._modules.get("mean_model", part)
@@ -117,7 +117,7 @@ def warn_if_out_of_reach(model: Model, outcome: int, threshold: float, at_most: 
         warnings.warn(
             f"No observation of outcome {outcome} is {wanted} the threshold {threshold:g}: the "
             f"{observed.shape[-1]} observations lie in [{observed.min():.4g}, "
-            f"{observed.max():.4g}]. A constraint that no data reach tells the search little.",
+            f"{observed.max():.4g}]. A threshold that no reading meets tells the search little.",
             UserInputWarning,
             stacklevel=3,
         )

@@ -35,7 +35,7 @@ def remember_beginning(model: SingleTaskGP) -> None:
 
 
 def has_room(model: Any, X: Tensor, input_transform: InputTransform | None = None) -> bool:
-    r"""Whether `renew` can give a model these inputs: it only has to differ in the rows."""
+    r"""Whether `renew` can give a model these inputs: they may differ only in their rows."""
     known = _BEGINNINGS.get(model)
     if known is None or any(
         module._parameters[name] is not each for module, name, each, _ in known

@@ -199,7 +199,7 @@ class RepeatedOutcomes:
         shape = counts.shape[-2:]
         if counts.numel() > 1 and (len(shape) < 2 or shape not in ((1, 1), (X.shape[-2], 1))):
             raise BotorchTensorDimensionError(
-                "Expected `num_repeats` to be a number, or to have the shape `... x n x 1` with "
+                "Expected `num_repeats` to be a number or a tensor `... x n x 1` with "
                 f"n = {X.shape[-2]}. Got {tuple(counts.shape)}."
             )
         return counts
@@ -302,7 +302,7 @@ def _weighted_statistics(Y: Tensor, Yvar: Tensor, counts: Tensor) -> tuple[Tenso
     """
     if Yvar.shape != Y.shape:
         raise BotorchTensorDimensionError(
-            "Expected a noise variance for each repeat, in the form of the repeats. "
+            "Expected a noise variance for each repeat, in the shape of the repeats. "
             f"Got {Yvar.shape=}, {Y.shape=}."
         )
     bad = Y.isfinite() & ~(Yvar.isfinite() & (Yvar > 0))

@@ -28,7 +28,7 @@ _MOMENT_SAMPLES = 64  # and as many with the opposite sign
 class Column:
     r"""One risk of one outcome.
 
-    Its values are `start` to `stop` among the values of a decision. The measure is bound to its
+    It reduces the values `start` to `stop` among those of a decision. The measure is bound to its
     environment. `sign` is 1, or -1 for the risk of an outcome that should be small.
     """
 
@@ -66,7 +66,7 @@ class RiskPosterior(TransformedPosterior):
         columns: The risks.
         weights: For each risk, the weights of the decisions that are not shared.
         q: The number of decisions, including the shared ones.
-        shared: The decisions in front, if all entries share them.
+        shared: The leading decisions, if all entries of the batch share them.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Reduction(NamedTuple):
 
     Attributes:
         outcome: The index of the outcome in the underlying model.
-        environment: What a decision may meet.
+        environment: The distribution of W, or of perturbations of the decision.
         risk_measure: Reduces the outcomes.
         minimized: Whether a small outcome is good: its negative is then reduced.
     """
@@ -201,7 +201,7 @@ class Reductions(Module):
 
     @property
     def batched(self) -> bool:
-        r"""Whether an environment is one distribution for each replicate."""
+        r"""Whether an environment has one distribution for each replicate."""
         return any(getattr(each, "batch_shape", ()) for each in self.environments)
 
     def expand(self, X: Tensor, chosen: Sequence[int], widths: Sequence[int] | None) -> Expansion:
@@ -214,7 +214,7 @@ class Reductions(Module):
             if widths is not None and inputs.shape[-1] not in widths:
                 wanted = " or ".join(str(width) for width in widths)
                 raise BotorchTensorDimensionError(
-                    f"Expected decisions and environment to make the {wanted} inputs of the model. "
+                    f"Expected decisions and environment to make up the {wanted} model inputs. "
                     f"Got {inputs.shape[-1]}, of {X.shape=} and a {type(environment).__name__}."
                 )
         stops = list(itertools.accumulate(inputs.shape[-2] for inputs, _ in made))

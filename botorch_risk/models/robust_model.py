@@ -92,20 +92,20 @@ class RobustModel(ModelOfRisks):
 
         sample(x) = risk_measure([f(x, w_j)]_j, weights_j),   f drawn jointly at all (x, w_j)
 
-    BoTorch's Monte-Carlo acquisition functions use it as any model of the decision alone: the
-    samples that objectives and constraints see are `sample_shape x batch_shape x q x m`, reduced
-    already. The wrapped model is not changed, shares its parameters, and keeps its own transforms.
+    BoTorch's Monte-Carlo acquisition functions use it like any model of the decision alone: the
+    samples that objectives and constraints see are risks, `sample_shape x batch_shape x q x m`. The
+    wrapped model is not changed, shares its parameters, and keeps its own transforms.
 
     The joint distribution at `q n_w` points needs memory quadratic in `n_w`, and time up to cubic.
     For a smooth density of one variable, 32 midpoints or nodes of a quadrature are better than
     1,024 random values. For many points use sample paths, whose cost is linear: BoTorch's
     `get_matheron_path_model(robust_model)`.
 
-    For an exact GP with one output and no batch shape, decisions in front that a whole t-batch
+    For an exact GP with one output and no batch shape, leading decisions that a whole t-batch
     shares (the evaluated points of a noisy acquisition function) are sampled once, and
-    hyperparameters have no gradient. Any other model goes through its own `posterior`.
+    hyperparameters have no gradient. Any other model is called by its own `posterior`.
 
-    Risks of joint samples as in [Cakmak2020risk]_.
+    The risks of joint samples are as in [Cakmak2020risk]_.
 
     Args:
         model: A fitted model of (x, w), or of x for environments that perturb x. Its input
@@ -184,8 +184,8 @@ class RobustModel(ModelOfRisks):
             output_indices: The indices of the risks; all if omitted.
             observation_noise: Must be `False`: a risk is not observed.
             posterior_transform: Applied to the outcomes at every (x, w), before their risk is
-                taken: with BoTorch's weight of -1 it is the risk of the negative outcome. Only for
-                underlying models with one output.
+                taken: a weight of -1 gives the risk of the negative outcome. Only for underlying
+                models with one output.
 
         Raises:
             UnsupportedError: If noise is requested, a transform is given for several outcomes, or
@@ -350,9 +350,9 @@ def _check_model(model: Model) -> None:
     transform: Any = model._modules.get("input_transform")
     if transform is not None and transform.is_one_to_many:
         raise UnsupportedError(
-            "Expected a model without an input transform to several points, which the environment "
-            f"replaces. Got {type(transform).__name__}: build the model of (x, w) "
-            "without the transform, or use `RiskObjective`."
+            "Expected a model without an input transform to several points: the environment makes "
+            f"these points. Got {type(transform).__name__}; build the model of (x, w) without the "
+            "transform, or use `RiskObjective`."
         )
 
 
@@ -361,9 +361,9 @@ class RobustPath(SamplePath):
 
     BoTorch's `get_matheron_path_model` and `PathwiseThompsonSampling` draw such paths of a
     `RobustModel`. The time and memory of an evaluation are linear in the number of points and of
-    values of the environment, and quadratic for a joint distribution.
+    values of the environment; those of a joint distribution are at least quadratic.
 
-    The paths are by Matheron's rule [Wilson2020pathwise]_.
+    The paths are drawn by Matheron's rule [Wilson2020pathwise]_.
     """
 
     def __init__(self, robust: RobustModel, path: Any) -> None:
@@ -376,9 +376,9 @@ class RobustPath(SamplePath):
     def forward(self, X: Tensor, **kwargs: Any) -> Tensor:
         r"""Risks at decisions, `batch_shape x q`, or `batch_shape x m x q` for `m` risks.
 
-        Decisions are `batch_shape x q x d_x`, or `batch_shape x 1 x q x d_x` for several risks, as
-        BoTorch asks a model with several outputs. The sample shape of the path is part of
-        `batch_shape`.
+        Decisions are `batch_shape x q x d_x`, or `batch_shape x 1 x q x d_x` for several risks, the
+        shape in which BoTorch evaluates a path of several outputs. The sample shape of the path is
+        part of `batch_shape`.
         """
         several = self.robust.num_outputs > 1
         X = X.squeeze(-3) if several else X

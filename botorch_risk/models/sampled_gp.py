@@ -134,11 +134,11 @@ class SampledGP(SingleTaskGP):
     def condition_on_observations(  # type: ignore[override]
         self, X: Tensor, Y: Tensor, **options: Any
     ) -> Any:
-        r"""Add data to the models of all samples, whose hyperparameters stay.
+        r"""Add data to the models of all samples; their hyperparameters do not change.
 
         Args:
             X: `n' x d` inputs.
-            Y: The outcomes, `n' x 1`, or `S x n' x 1` of each sample.
+            Y: The outcomes, `n' x 1`, or one set for each sample, `S x n' x 1`.
             options: `noise`, if the noise is fixed.
         """
         S = self.batch_shape
@@ -151,7 +151,7 @@ class SampledGP(SingleTaskGP):
     def fantasize(self, *args: Any, **options: Any) -> Any:
         raise UnsupportedError(
             "Expected an acquisition function without fantasies: BoTorch does not fantasize from "
-            "samples of hyperparameters. Got fantasies, as of qKnowledgeGradient; sample "
+            "samples of hyperparameters. Got fantasies, which qKnowledgeGradient makes; sample "
             "`scaled_gp` by hand, or fit `scaled_gp`."
         )
 

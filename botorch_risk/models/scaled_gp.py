@@ -31,14 +31,14 @@ def scaled_gp(
     input_transform: InputTransform | None = None,
     nu: float = 2.5,
 ) -> SingleTaskGP:
-    r"""A `standardized_gp` with a Matern-5/2 kernel, a learnt output scale, shorter lengthscales.
+    r"""A `standardized_gp` with Matern-5/2 kernel, learnt output scale and shorter lengthscales.
 
         outputscale ~ LogNormal(0, 2),   lengthscale ~ LogNormal(log 0.5, 1),   constant ~ N(0, 1)
 
     and BoTorch's prior of the noise, `LogNormal(-4, 1)`, in standard deviations of the outcome.
     The median lengthscale of BoTorch's own prior is 5.8 in two dimensions, and its output scale is
-    fixed; 40 d + 40 readings of functions on a unit cube find 0.4. The prior is for samples of the
-    hyperparameters (`sample_exact_gp`): a fit to few readings overfits under it.
+    fixed; from 40 d + 40 readings of functions on a unit cube, one learns 0.4. The prior is for
+    samples of the hyperparameters (`sample_exact_gp`): a fit to few readings overfits under it.
 
     Args:
         train_X: `batch_shape x n x d` inputs, in the unit cube after the transform.

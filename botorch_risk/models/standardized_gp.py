@@ -51,9 +51,9 @@ def renewed_standardized_gp(
     train_Y: Tensor,
     input_transform: transforms.InputTransform | None = None,
 ) -> SingleTaskGP:
-    r"""A `standardized_gp` in the modules of another one, if only its rows differ.
+    r"""A `standardized_gp` that reuses the modules of a previous one if only the rows differ.
 
-    The other one is overwritten. Without one, or with other columns, a model is built.
+    The previous one is overwritten. Without one, or with other columns, a new model is built.
     """
     if not (isinstance(previous, SingleTaskGP) and has_room(previous, train_X, input_transform)):
         options = {} if input_transform is None else {"input_transform": input_transform}

@@ -41,9 +41,9 @@ class TrainingData:
         outcomes: The statistics of their repeats.
         readings: `batch_shape x n x k`, NaN for a missing one; None if they are not known or
             are not used.
-        origin: The position of each in a replicate of the user's `train_Y`, flattened, `m x k`.
+        origin: The position of each reading in a replicate's flattened `train_Y`, `m x k`.
         num_columns: The number of columns of the user's `train_Y`.
-        rows: The rows of `origin`, among `m`, that are in `readings`, `n`.
+        rows: Which `n` of the `m` rows of `origin` are in `readings`.
     """
 
     X: Tensor
@@ -103,8 +103,8 @@ def read_training_data(
 def _warn_of_copies(copies: Tensor, rows: Tensor) -> None:
     warnings.warn(
         f"Readings of {describe_copies(copies, rows)} are equal, or nearly so, though readings of "
-        "other rows differ: equal readings count as copies, once. Set `keep_copies=True` if each "
-        "reading was measured.",
+        "other rows differ: they are taken for copies and count once. Set `keep_copies=True` if "
+        "each reading was measured.",
         InputDataWarning,
         stacklevel=4,
     )
@@ -236,8 +236,8 @@ def warn_if_unfitted(model: Any) -> None:
     lower, upper = model.train_inputs[0].aminmax()
     if bool((lower < -0.1) | (upper > 1.1)):
         warnings.warn(
-            "Expected a fitted model, or inputs in the unit cube, for which initial lengthscales "
-            f"are made. Got no fit, and inputs in [{lower.item():.4g}, {upper.item():.4g}]: "
+            "Expected a fitted model, or inputs in the unit cube, which the initial lengthscales "
+            f"suit. Got no fit, and inputs in [{lower.item():.4g}, {upper.item():.4g}]: "
             "give the model `input_transform=Normalize(d)` and call `fit_gpytorch_mll` first.",
             InputDataWarning,
             stacklevel=4,
@@ -290,7 +290,7 @@ def _note_on_small_scale(scale: Tensor, small: Tensor) -> str:
         f"Expected outcomes with a standard deviation above {math.sqrt(100 * floor):.0e}"
         f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
         "`posterior(X).variance` is GPyTorch's floor. Rescale the outcomes, or use "
-        "`mean_marginals` and `confidence_bounds`, which have none."
+        "`mean_marginals` and `confidence_bounds`, which have no floor."
     )
 
 

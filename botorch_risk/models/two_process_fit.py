@@ -55,7 +55,7 @@ class TwoProcessFit:
         `faster.WarmStartedFit`, fits both at once.
 
         Args:
-            mll: A marginal log likelihood of this model; a process that is fitted by itself has
+            mll: A marginal log likelihood of this model; a process that is fitted by itself gets
                 one of the same class.
             **options: Arguments of the fits of each process, which BoTorch's optimiser then runs.
 
@@ -126,8 +126,8 @@ class TwoProcessFit:
     def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
         r"""Fit both processes at once, or one after the other by another loss.
 
-        One after the other, the noise is fitted, Eq. (16) is evaluated, and the mean is fitted;
-        twice if the residuals from the mean inform the noise. Returns whether all fits succeeded.
+        In the second case the noise is fitted, Eq. (16) is evaluated, and the mean is fitted; all
+        of it twice if residuals from the mean inform the noise. Returns whether all fits succeeded.
 
         Args:
             fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. If omitted,

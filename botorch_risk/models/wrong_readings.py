@@ -6,9 +6,9 @@ limit of standard deviations off are dropped, worst first, up to a share of `MOS
 is refitted, since wrong readings can hide others.
 
 The readings of one run agree with each other if the whole run is wrong. So the mean of a row is
-compared too, with what the other rows predict. A wrong row hides behind the hyperparameters that
-were fitted to it, by which it is at most sqrt(n) standard deviations off: the readings of rows that
-are more than `SUSPECT` off are judged by a model that was fitted without these rows.
+also compared with what the other rows predict. A wrong row distorts the hyperparameters fitted to
+it, under which it is at most sqrt(n) standard deviations off: the readings of rows that are more
+than `SUSPECT` standard deviations off are judged by a model that was fitted without these rows.
 """
 
 import copy
@@ -34,7 +34,7 @@ SUSPECT = 3.0
 def without_wrong_readings(
     data: TrainingData, limit: float | None, kind: Callable[..., Any], options: Mapping[str, Any]
 ) -> tuple[TrainingData, Tensor]:
-    r"""`drop_wrong_readings` by fits of another model of a class, with the same options.
+    r"""Run `drop_wrong_readings` with fits of new models of a class, with the same options.
 
     Each fit gets copies of modules, since a fit changes them. A limit of None drops nothing.
     """
@@ -68,9 +68,9 @@ def drop_wrong_readings(
     `fitted` builds and fits a `MeanVarianceGP` on readings.
 
     Returns:
-        The data without them, and the position in `train_Y` of each: its replicate, row and column,
-        `m x (b + 2)` for `b` batch dimensions. A row without any reading is left out, and counts 0
-        readings in a batch.
+        The data without them, and the positions of the `m` dropped readings in `train_Y`, as
+        replicate, row and column: `m x (b + 2)` for `b` batch dimensions. A row without any reading
+        is left out; in a batch it stays, with a count of 0.
     """
     readings = data.readings
     assert readings is not None
@@ -161,8 +161,8 @@ def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
     `w`. Without it, `h_i` is normal with variance `c = 1 / (1 / S_ii - w_i)`, where `S` is the
     posterior covariance, and mean `h_i - c g_i`. The noise `r` of a reading is the resulting
     expectation. The process without the row has mean `m = y - a_i / P_ii` and variance
-    `v = 1 / P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
-    conditioned.
+    `v = 1 / P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12); it is then conditioned on the other
+    readings of the row.
     """
     mean, spread, noise, data = _without_own_row(model)
     n = readings.shape[-2]
@@ -190,7 +190,7 @@ def scores_of_rows(model: Any) -> Tensor:
 
 @torch.no_grad()
 def scores_of_others(model: Any, X: Tensor, readings: Tensor) -> Tensor:
-    r"""Readings of rows that a model has not seen, standardised, in absolute value.
+    r"""Absolute standardised values of the readings of rows that a model has not seen.
 
     Inputs are `batch_shape x n x d`, readings and scores `batch_shape x n x k`.
     """

@@ -1,4 +1,4 @@
-r"""How far a recommendation is from the best: by the model, and by check points without it."""
+r"""How far a recommendation is from the best: by the model, or by check points without a model."""
 
 from .checks import ShareBetter, num_check_points, share_better
 from .gap import Gap, regret_gap

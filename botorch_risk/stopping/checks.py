@@ -51,20 +51,20 @@ def share_better(
     [Clopper1934binomial]_; with k = 0 it is `1 - delta^(1 / m)`, .1 for 29 points.
     A region that is better, but smaller than the limit, may have been missed.
 
-    The recommendation has to be fixed before the check points are read, with one exception: risks
-    that are read exactly, and the best of all decisions read is recommended then. None of the
-    check points is better, and the limit holds, since the best of m draws is among the best
+    The recommendation has to be fixed before the check points are read, with one exception: if
+    risks are read exactly, it may be the best of all decisions read. Then none of the check points
+    is better, and the limit holds, since the best of m draws is among the best
     `1 - delta^(1 / m)` of all with probability `1 - delta`.
 
-    Risks with noise: the errors of the readings are normal, with known standard deviations. A check
-    point counts as better unless its risk is below `recommended + epsilon` by `z error`, with z so
-    that a better decision is overlooked with probability `overlooked`, and the limit grows by the
-    factor `1 / (1 - overlooked)`. If the recommendation's risk has an error too, half of delta is
-    spent on a lower limit of it. If the power is low, read more of each point: one reading at one
-    w says little about a risk over all w.
+    If risks are noisy, their errors are normal with known standard deviations. A check point counts
+    as better unless its risk is below `recommended + epsilon` by `z error`, where z is such that
+    a better decision is overlooked with probability `overlooked`; the limit grows by the factor
+    `1 / (1 - overlooked)`. If the recommendation's risk has an error too, half of delta is spent on
+    a lower limit of this risk. If the power is low, read each check point more often: one reading
+    at one w says little about a risk over all w.
 
     Args:
-        risks: Of the check points, `R x m`.
+        risks: The risks of the check points, `R x m`.
         recommended: The risk of each recommendation, `R`.
         epsilon: How much better counts, >= 0, in the unit of the risk.
         delta: The probability that the share is larger than the limit, in (0, 1).
@@ -116,7 +116,7 @@ def num_check_points(share: float, delta: float = 0.05, overlooked: float = 0.0)
 
     Args:
         share: The limit wanted, in (0, 1).
-        delta: The probability that the share is larger, in (0, 1).
+        delta: The probability that the share is larger than the limit, in (0, 1).
         overlooked: The probability that a check overlooks a better decision; 0 without noise.
 
     Example:

@@ -15,8 +15,8 @@ class Gap:
     Attributes:
         gap: `R`, a bound that the regret exceeds with a probability of at most delta.
         probability: `R`, the probability that the regret is at most epsilon.
-        expected_gain: `R`, the expected regret. No number of further rounds gains more in
-            expectation; if it is below the cost of one round, in the unit of the risk, none pays.
+        expected_gain: `R`, the expected regret. Further rounds, however many, cannot gain more in
+            expectation; if it is below the cost of a round, in the unit of the risk, none pays.
     """
 
     gap: Tensor
@@ -33,14 +33,14 @@ def regret_gap(regret: Tensor, epsilon: float, delta: float = 0.05) -> Gap:
     bench/studies/stopping has 60 pairs of a function and a risk, with learnt hyperparameters. There
     95 % gaps contain 90 to 91 % of the regrets if they use samples of the hyperparameters, and 62
     to 74 % if they use a fit. Of 156 runs that end at a gap of a tenth of the first regret, 18 have
-    a larger regret. With known hyperparameters, 4 of 80 runs do (at .3 or .1 of it). `share_better`
-    needs no model.
+    a larger regret. With known hyperparameters, 4 of 80 runs do (at .3 or .1 of the first regret).
+    `share_better` needs no model.
 
     If you look in several rounds, divide delta by their number. A probability below `1 / S` cannot
     be read from S samples: the gap is then their maximum.
 
     Args:
-        regret: Samples, `R x S`, as `regret_samples` gives.
+        regret: Samples of the regret, `R x S`, from `regret_samples`.
         epsilon: How far from the best a recommendation may be, >= 0, in the unit of the risk.
         delta: The probability of a regret above the gap, in (0, 1).
 

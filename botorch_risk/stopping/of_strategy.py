@@ -35,8 +35,8 @@ def strategy_gap(strategy: Strategy, epsilon: float, delta: float = 0.05) -> Gap
 def strategy_regret_samples(strategy: Strategy) -> Tensor:
     r"""Samples of the regret of each recommendation, `R x S`; see `regret_samples`.
 
-    Compared with decisions of large upper bounds and with random ones, by the model of the
-    intervals; infinite for a replicate without an outcome.
+    The recommendation is compared with decisions of large upper bounds and with random ones, by the
+    model of the intervals. The regret is infinite for a replicate without an outcome.
 
     Args:
         strategy: A strategy of a risk over W, such as `risk_search` or a paper's.
@@ -63,7 +63,7 @@ def _regret(view: View) -> Tensor:
     bound = view.belief
     if not isinstance(bound, RiskUpperConfidenceBound):
         raise UnsupportedError(
-            "Expected one objective without constraints. Got a belief of the kind "
+            "Expected one objective without constraints. Got a strategy whose bound is a "
             f"{type(bound).__name__}."
         )
     random = view.space.box.random_points(view.history.streams("regret"), _NUM_CANDIDATES)

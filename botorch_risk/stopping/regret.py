@@ -34,8 +34,8 @@ def regret_samples(
     under joint samples of all risks, each normal as far as it is linear in the outcomes
     (`ComparedRisks`). The share of samples up to epsilon is the probability that the regret is at
     most epsilon, the probabilistic regret bound of [Wilson2024stopping]_; a quantile bounds the
-    regret. Both are conditional on the hyperparameters of the model,
-    unless it has samples of them.
+    regret. Both are conditional on the hyperparameters of the model, unless the model has samples
+    of them.
 
     Args:
         model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`, or `[S, R]` with
@@ -46,7 +46,7 @@ def regret_samples(
         x: The recommendation, `batch_shape x d_x`.
         X_compared: Decisions that may be better, `batch_shape x P x d_x`, such as those with the
             largest upper bounds of many.
-        num_samples: Joint samples of the risks, best a power of 2.
+        num_samples: The number of joint samples of the risks, preferably a power of 2.
         num_expected: Antithetic samples for the expected risks, an even number.
 
     Returns:

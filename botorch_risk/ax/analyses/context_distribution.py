@@ -21,16 +21,16 @@ ROW_HEIGHT = 300  # pixels
 
 
 class ContextDistributionPlot(FittedAnalysis):
-    r"""The kernel density that the strategy has learnt, of each context on its own.
+    r"""The kernel density of each context on its own, as the strategy has learnt it.
 
     For experiments with an uncertain context; its observed values are the ticks.
 
     The DataFrame has one row for each point of the curves and for each observed context:
         - context: Its name
         - value: The value of the context
-        - density: At this value, in units of one over the context
-        - sampled: Whether it was observed
-        - trial_index: Where it was; -1 on the curves
+        - density: The density at this value, in inverse units of the context
+        - sampled: Whether the value was observed
+        - trial_index: The trial that observed it; -1 on the curves
     """
 
     def _part(self, fitted: Fitted) -> Any:

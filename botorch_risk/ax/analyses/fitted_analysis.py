@@ -47,7 +47,7 @@ class TradeOff(NamedTuple):
 
     Args:
         mean: `n`, the posterior mean; under contexts, its expectation.
-        risk: `n`.
+        risk: `n`, the risk.
         feasible: `n`, whether all constraints hold by the posterior mean.
         name: The name of the risk, for a column.
         label: The name of the risk, for an axis.
@@ -81,7 +81,7 @@ def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
     which equals the mean, it is the standard deviation over the contexts.
 
     Args:
-        X: `n x d` points as its models take them.
+        X: `n x d` points as the strategy's models take them.
     """
     parts, sign = parts_of(bound), -1 if minimize else 1
     objective, constraints, X = parts.objective, parts.constraints, parts.decisions(X)
@@ -152,15 +152,15 @@ class FittedAnalysis(Analysis, ABC):
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
     ) -> PlotlyAnalysisCard:
-        r"""The card.
+        r"""Draw the card.
 
         Args:
-            experiment: With a completed trial.
+            experiment: An experiment with a completed trial.
             generation_strategy: A strategy of this package.
-            adapter: A fitted one, instead of the strategy's.
+            adapter: A fitted adapter to use instead of the strategy's.
 
         Raises:
-            AxError: If the strategy has no such part, as `validate_applicable_state` says.
+            AxError: If the card cannot be drawn; `validate_applicable_state` gives the reason.
         """
         fitted = self._fitted(experiment, generation_strategy, adapter)
         return self._card(fitted, self._part(fitted))

@@ -42,13 +42,13 @@ class NoiseSlicePlot(FittedAnalysis):
 
     The DataFrame has one row for each point of the curve and for each arm, in units of the metric:
         - PARAMETER_NAME: The value of the parameter
-        - METRIC_NAME_noise_sd: The predicted standard deviation of one reading; of an arm, at the
+        - METRIC_NAME_noise_sd: The predicted standard deviation of one reading; for an arm, at the
           arm itself
         - METRIC_NAME_noise_sd_lower, METRIC_NAME_noise_sd_upper: Its 95 % band
         - METRIC_NAME_observed_sd: The standard deviation of the readings, if there are several
         - METRIC_NAME_count: The number of readings
-        - sampled: Whether it is an arm
-        - arm_name, trial_index: "unsampled" and -1 on the curve; of an arm that came back, its
+        - sampled: Whether the row is an arm
+        - arm_name, trial_index: "unsampled" and -1 on the curve; for an arm that was repeated, its
           first trial
     """
 
