@@ -28,7 +28,7 @@ Fits, in place, one status for each entry of the batch:
     fit_to_data(model, X, targets, noise, counted, make_mll=...) -> FitResult
     FitResult.optimum: Optimum          where the next fit starts: `previous`
     FitObjective                        any other loss: .minimize(Starts), .maximize(..)
-    MarginalLikelihoodObjective.of(model), a FitObjective; NotInClosedFormError if it cannot be
+    MarginalLikelihoodObjective.of(model), a FitObjective; NotInClosedFormError if there is none
 
 Samples of the hyperparameters, in place of a fit; `model` of batch shape `[S]` or `[S, R]`:
 
@@ -46,8 +46,8 @@ Maximisation:
     minimize_rows(objective, start, lower, upper, ...) -> Minima
 
 Without a closed form everything still works: an unknown kernel is evaluated by its own `forward`,
-in chunks; a model that `Belief.serves` refuses answers by `model.posterior`; a loss or a prior
-without closed gradients is fitted by BoTorch's `fit_gpytorch_mll`.
+in chunks; a model that `Belief.serves` refuses is called by its own `posterior`; if a loss or a
+prior has no gradients in closed form, BoTorch's `fit_gpytorch_mll` fits the model.
 
 `batch_shape` is the model's: `[]`, `[R]` for replicates, or `[S, R]` for samples of the
 hyperparameters of replicates; `DomainPosterior` and `optimize_acqf_replicates` accept `[]` and

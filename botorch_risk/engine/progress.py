@@ -1,6 +1,6 @@
-r"""Say how far a long computation is, by Python's `logging`.
+r"""Report the progress of a long computation by Python's `logging`.
 
-The logger is `botorch_risk`, the level INFO; a computation of less than ten seconds says nothing.
+The logger is `botorch_risk`, the level INFO; a computation of under ten seconds reports nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Progress:
 
 @contextmanager
 def reporting(task: str) -> Iterator[None]:
-    r"""Report what is done within the block; one within another belongs to the outer one."""
+    r"""Report what is done within the block; a block within another belongs to the outer one."""
     if _present.get() is not None:
         yield
         return

@@ -32,7 +32,7 @@ MOST_KEPT = 64
 
 
 class Recording(Protocol):
-    r"""A function of one input that changes, as a single launch."""
+    r"""A function with one input that changes, replayed as a single launch."""
 
     def __call__(self, X: Tensor) -> Tensor:
         r"""The result, which the next call overwrites."""
@@ -49,7 +49,7 @@ class CudaGraph:
     Args:
         function: What to record. It launches kernels and nothing else: CUDA raises a RuntimeError
             if it waits for the device or uploads.
-        X: An input; others have its shape.
+        X: An input; later inputs have its shape.
         given: Further inputs, which change rarely.
     """
 
@@ -89,7 +89,7 @@ RECORDERS: dict[str, Callable[..., Recording]] = {"cuda": CudaGraph}
 
 
 def are_recorded(device: torch.device, entries: int) -> bool:
-    r"""Whether the device records functions with as many entries in their largest tensor."""
+    r"""Whether the device records functions with so many entries in their largest tensor."""
     return device.type in RECORDERS and entries <= MOST_ENTRIES
 
 
@@ -97,7 +97,7 @@ class Recorded:
     r"""A function of one tensor, which is recorded if a GPU can and if that saves time.
 
     Args:
-        function: From a tensor to a tensor. Everything else that it reads must stay unchanged
+        function: Maps a tensor to a tensor. Everything else that it reads must stay unchanged
             within a `steady` block; outside such blocks nothing is recorded.
     """
 
@@ -136,8 +136,8 @@ class Portable:
     r"""An objective that reads its arguments and nothing else.
 
     Args:
-        key: Names it without its tensors: objectives with the same key share their recordings.
-        function: From points `rows x p` and the other tensors to values and gradients.
+        key: Names the objective without its tensors: those with the same key share recordings.
+        function: Maps points `rows x p` and the other tensors to values and gradients.
         given: The other tensors.
     """
 
@@ -156,8 +156,8 @@ class Replays:
 
     Args:
         key: Names the function without its tensors.
-        function: From a tensor `X` and those in `given` to a tensor.
-        given: The inputs that stay.
+        function: Maps a tensor `X` and those in `given` to a tensor.
+        given: The inputs that do not change.
     """
 
     def __init__(self, key: Hashable, function: Callable[..., Tensor], *given: Tensor) -> None:

@@ -137,7 +137,7 @@ def learnt_transform() -> SingleTaskGP:
 def test_botorch_fits_what_is_not_known(make) -> None:  # type: ignore[no-untyped-def]
     ours, default = make(), make()
     with pytest.warns(
-        BotorchWarning, match="scipy` fits models that the closed form does not support: a"
+        BotorchWarning, match="scipy` fits what the closed form does not support: a"
     ):
         fit_gpytorch_mll(loss(ours), optimizer=fit_gpytorch_mll_closed_form)
     fit_gpytorch_mll(loss(default))

@@ -1,4 +1,4 @@
-r"""The data of a fit, with targets about their centre."""
+r"""The data of a fit, with centred targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from botorch_risk.steady import sent
 
 
 class CentredData(NamedTuple):
-    r"""The data of some replicates, or of a row for each of several starts."""
+    r"""The data of some replicates, or with a row for each of several starts."""
 
     X: Tensor  # R x n x d
     targets: Targets  # about their centre
@@ -24,7 +24,7 @@ class CentredData(NamedTuple):
 
     @classmethod
     def of(cls, parts: ExactGPParts, observed: Tensor | None, units: Units) -> CentredData:
-        r"""Read the data of a model; values that are not finite become 0."""
+        r"""Read the data of a model; inputs and targets that are not finite become 0."""
         sought = None
         centre = sent(units.centre, parts.Y.device).to(parts.Y).unsqueeze(-1)
         if (constant := parts.profiled) is not None:

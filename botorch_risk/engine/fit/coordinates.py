@@ -9,7 +9,7 @@ from botorch_risk.engine.fit.parameters import Hyperparameter, Units
 
 
 class Coordinates:
-    r"""A row of parameters for hyperparameters, in their order, and back.
+    r"""Convert hyperparameters, in their order, to a row of parameters, and back.
 
     A positive hyperparameter is represented by its logarithm, the constant mean by its distance
     from the centre of the targets in units of their scale.
@@ -29,7 +29,7 @@ class Coordinates:
         self.positive = np.array(positive, dtype=bool)
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
+        r"""Natural values, the constant less the centre, and their derivatives, `rows x p`."""
         # An exponential that overflows makes the loss infinite or NaN: the step is then rejected.
         scale = self.units.scale[replicates, None]
         with np.errstate(all="ignore"):
@@ -37,7 +37,7 @@ class Coordinates:
         return natural, np.where(self.positive, natural, scale)
 
     def absolute(self, natural: ndarray, replicates: ndarray) -> ndarray:
-        r"""Natural values with the constant itself, no longer about the centre."""
+        r"""Natural values with the constant itself instead of its distance from the centre."""
         return natural + np.where(self.positive, 0.0, self.units.centre[replicates, None])
 
     def of_natural(self, natural: ndarray) -> ndarray:

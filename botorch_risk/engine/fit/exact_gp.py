@@ -59,8 +59,8 @@ def fit_exact_gp(
     On a CPU, from 800 points on, the starts are first optimised on 400 of the points, with
     intermediate sizes beyond 1,600 points, and the distinct optima start the fit to all points. A
     fit with `observed` starts on all points. Without `previous`, no fit ends below the model's
-    current values, and from 300 points on, a fit tries for each input whether the noise at its end
-    is variation along this input, or the reverse.
+    current values, and from 300 points on, a fit tries for each input whether the noise that it has
+    found is variation along this input, or the reverse.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -78,7 +78,7 @@ def fit_exact_gp(
             The fit equals one without the masked rows.
         previous: The `optimum` of the fit to almost the same data, as in the last round of a loop.
             It is then the only start, and a fit takes 3 to 6 evaluations instead of 25. A replicate
-            also uses its other starts if it has at most 16 points (of a `MeanVarianceGP`, unless
+            also uses its other starts if it has at most 16 points (for a `MeanVarianceGP`, unless
             repeats determine the noise), if the points have become a quarter more since it last
             did, if a hyperparameter has moved by more than a factor of 2, or if it has not
             converged; the best result counts.
@@ -146,10 +146,10 @@ def fit_to_data(
 ) -> FitResult:
     r"""Fit the hyperparameters of a model to other data than its own, in place.
 
-    It predicts from its own data.
+    The model still predicts from its own data.
 
     Args:
-        model: As in `fit_exact_gp`, like the errors.
+        model: As in `fit_exact_gp`, which also describes the errors.
         X: Inputs before the model's input transform, `batch_shape x M x d`.
         targets: Outcomes in the model's units, `batch_shape x M`.
         noise: Noise variances of the data, `batch_shape x M`, if the model's noise is fixed.
@@ -157,7 +157,7 @@ def fit_to_data(
         make_mll: Builds the loss of these data for BoTorch, if there is no closed form.
         rougher: The factors that make a second start from the first, by hyperparameter; None for
             no second start.
-        hope: As in `minimize_rows`, for other starts next to a warm one.
+        hope: As in `minimize_rows`, for the other starts if there is a warm one.
         **options: Further arguments of `fit_exact_gp`.
     """
     require_gradients("fit_to_data")

@@ -47,7 +47,7 @@ def begun_on_fewer_points(
     first: Starts,
     minimize: Callable[[MarginalLikelihoodObjective, Starts], Minima],
 ) -> Starts:
-    r"""The ends of fits to a subset of the points, if there are many."""
+    r"""The starts of a fit to many points: the optima of fits to subsets of them."""
     sizes, starts = sizes_of_first_fits(parts.X), first
     if sizes:
         between = variance_between_neighbours(in_unit_ranges(parts.X, units.extent), parts.Y)
@@ -76,7 +76,7 @@ def sizes_of_first_fits(X: Tensor) -> list[int]:
 
 
 def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPParts:
-    r"""The parts of a model with a subset of the points, which the inputs alone determine."""
+    r"""The parts of a model with a subset of its points, chosen by the inputs alone."""
     index = choose(in_unit_ranges(parts.X, extent), size)
     noise = parts.fixed_noise
     return replace(
@@ -88,7 +88,7 @@ def on_fewer_points(parts: ExactGPParts, extent: ndarray, size: int) -> ExactGPP
 
 
 def in_unit_ranges(X: Tensor, extent: ndarray) -> Tensor:
-    r"""Inputs `R x n x d` over their ranges, `R x d`."""
+    r"""Inputs `R x n x d` divided by their ranges, `R x d`."""
     return X / torch.as_tensor(extent).to(X).unsqueeze(-2)
 
 
@@ -96,8 +96,8 @@ def choose(X: Tensor, size: int) -> Tensor:
     r"""Choose points of `R x n x d`: half are neighbours of one of them, and half are random.
 
     Random points lie far apart, so a fast-varying function looks like noise. Neighbours are as
-    close to each other as in the full data, but say little about long lengthscales. Returns their
-    rows, `R x size`, each once.
+    close to each other as in the full data, but say little about long lengthscales. Returns the
+    rows of the chosen points, `R x size`, each once.
     """
     n = X.shape[-2]
     order = np.random.default_rng(derive_seed(0, "points of a first fit")).permutation(n)

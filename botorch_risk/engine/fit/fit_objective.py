@@ -1,4 +1,4 @@
-r"""What a fit maximises, from its starts to the result."""
+r"""The objective of a fit, and the way from the starts to the result."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _rows_of_a_shape(number: int) -> int:
 class FitObjective(ABC):
     r"""A loss over rows of parameters, several starts for each of `R` replicates.
 
-    Row `i` belongs to replicate `i % R`. A subclass has the attributes and the abstract methods;
-    `maximize` fits.
+    Row `i` belongs to replicate `i % R`. A subclass defines the attributes and the abstract
+    methods; `maximize` runs the fit.
 
     Attributes:
         like: A tensor of the dtype and on the device of the model.
@@ -86,7 +86,7 @@ class FitObjective(ABC):
         """
 
     def portable(self, rows: ndarray) -> Portable | None:
-        r"""The loss of these rows as a function of tensors on a device; None if it stays here."""
+        r"""The loss of these rows as a function of tensors on a device; None if there is none."""
         return None
 
     @abstractmethod
@@ -99,9 +99,9 @@ class FitObjective(ABC):
 
     @abstractmethod
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
-        r"""Set the model's hyperparameters to `R x p` parameters, except for those in `keep`.
+        r"""Set the model's hyperparameters to `R x p` parameters, except for replicates in `keep`.
 
-        Returns the parameters again; `rows` has the row of each.
+        Returns the parameters again. `rows` gives the row of each, if it is not its replicate.
         """
 
     def maximize(
@@ -112,11 +112,11 @@ class FitObjective(ABC):
         compete: bool | ndarray = True,
         revise: Callable[[Minima, ndarray], tuple[Minima, ndarray]] | None = None,
     ) -> FitResult:
-        r"""Maximise from the starts, or from the end of the previous fit, and write the best end.
+        r"""Maximise from the starts, or from where the previous fit ended, and keep the best end.
 
-        `starts` makes the starts for the masked replicates. Replicates without competing
-        explanations (`compete`, a mask `R`) use them more rarely. `revise` may add minima to a fit
-        without a previous one.
+        `starts` makes the starts for the replicates of a mask. After a previous fit, replicates
+        outside of the mask `compete`, whose data have no competing explanations, use them more
+        rarely. Without a previous fit, `revise` may add minima.
         """
         with reporting(f"Fit of {len(self.num_observed):,} models"):
             return self._maximized(starts, previous, options, compete, revise)

@@ -31,7 +31,7 @@ Minimize = Callable[[Starts], Minima]
 class Ends:
     r"""The minima of a fit to all points, to which further ones are added.
 
-    `rows` has the row of each; `minimize` minimises the objective from starts.
+    `rows` has the row of each minimum; `minimize` minimises the objective from starts.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Ends:
         return found
 
     def extended(self, starts: ndarray, replicates: ndarray) -> ndarray:
-        r"""Minimise from the lowest of several starts if it is below the lowest minimum.
+        r"""Minimise from the lowest of several starts if this start is below the lowest minimum.
 
-        `starts` are `r x s x p` parameters of `r` replicates, ascending. Returns the replicates for
-        which a minimum was added.
+        `starts` are `r x s x p` parameters of `r` replicates in ascending order. Returns the
+        replicates for which a minimum was added.
         """
         r, s, p = starts.shape
         rows = np.arange(s)[:, None] * self.count + replicates

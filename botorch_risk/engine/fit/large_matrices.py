@@ -48,7 +48,7 @@ def likelihood_of_large(
     Args:
         X: Inputs, `rows x n x d`, centred.
         both: Ones and targets, `rows x n x 2`.
-        lengthscale: As in `Hyperparameters`, like the next three.
+        lengthscale: As in `Hyperparameters`, as are the next three.
         nu: As in `correlation_and_slope`.
         best_constant: Maps `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`, to the best constant, `rows`.
 

@@ -1,7 +1,7 @@
 r"""The loss of a fit as a function of tensors alone, which a device records for many rounds.
 
 `MarginalLikelihoodObjective` has the same loss for rows that a host moves. Training points are
-padded by independent ones, so that a recording serves as many rounds as its shape has room.
+padded with independent ones, so that a recording serves until a round has more than its shape.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class LikelihoodForm:
         sizes: The name and the number of values of each hyperparameter in a row.
         nu: The smoothness of the kernel.
         has_fixed_noise: Whether the noise is data.
-        has_best_constant: Whether the constant is the best one.
+        has_best_constant: Whether the constant is set to its best value.
         priors: For each prior its kind and the position of its hyperparameter in `sizes`; None for
             the constant's.
-        is_of_logarithms: Whether it is a density over logarithms of positive hyperparameters.
+        is_of_logarithms: Whether the loss is a density of logarithms of positive hyperparameters.
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -132,11 +132,11 @@ def tensors(
 
     Args:
         X: `rows x n x d`.
-        targets: Of the rows, about their centre.
+        targets: The centred targets of the rows.
         units: The scale and the centre of the targets and minus one over their number, `rows x 3`;
             NaN for a row that cannot be fitted.
         fixed_noise: `rows x n` noise variances, if they are data.
-        best_constant: If the constant is the best one.
+        best_constant: The bounds and the density of the best constant, if it is used.
         priors: The parameters of each prior, `k x rows x size`.
     """
     n = X.shape[-2]
@@ -155,5 +155,5 @@ def tensors(
 
 
 def padded(n: int) -> int:
-    r"""The number of training points with those that fill a shape."""
+    r"""The number of training points after padding."""
     return math.ceil(n / PADDED_TO) * PADDED_TO

@@ -27,15 +27,15 @@ class LikelihoodOnHost:
     r"""Values and derivatives of the log marginal likelihood for rows of hyperparameters.
 
     Args:
-        differences: Squared differences of the observed inputs in each column, `d x n^2` of each
+        differences: Squared differences of the observed inputs in each column, `d x n^2` for each
             replicate.
-        both: Ones and the observed targets, `n x 2` of each replicate.
-        fixed_noise: Noise variances, `n` of each; None if they are a hyperparameter.
-        best_constant: The ends, the location and the precision of the best constant, `R x 4`; None
-            if the constant is a hyperparameter, or 0.
+        both: Ones and the observed targets, `n x 2` for each replicate.
+        fixed_noise: Noise variances, `n` for each; None if they are a hyperparameter.
+        best_constant: The bounds, the location and the precision of the best constant, `R x 4`;
+            None if the constant is a hyperparameter, or 0.
         nu: The smoothness of the kernel.
         slices: The positions of the hyperparameters by name, in the order of their derivatives.
-        known: The results so far: a fit ends where it was, and needs the constant there.
+        known: The results so far: a fit ends at a point that it has visited, and needs them there.
     """
 
     differences: list[ndarray]
@@ -57,7 +57,7 @@ class LikelihoodOnHost:
         nu: float,
         slices: dict[str, slice],
     ) -> LikelihoodOnHost:
-        r"""Of inputs `R x n x d`, ones and targets `R x n x 2`, and which count, `R x n`."""
+        r"""Build from inputs `R x n x d`, ones and targets `R x n x 2`, and a mask `R x n`."""
         noise = None
         if fixed_noise is not None:
             noise = [row[counts] for row, counts in zip(fixed_noise, observed, strict=True)]
@@ -71,7 +71,7 @@ class LikelihoodOnHost:
     def of_few(
         cls, data: CentredData, nu: float, slices: dict[str, slice]
     ) -> LikelihoodOnHost | None:
-        r"""Of a few replicates of few points in double precision on a CPU; None of others."""
+        r"""Build from few replicates of few points in double precision on a CPU; else None."""
         both, observed = data.targets.both, data.targets.observed
         num_replicates, n = both.shape[:2]
         if (

@@ -1,8 +1,8 @@
 r"""The log marginal likelihood of exact Gaussian processes in closed form, batched over rows.
 
-Value and gradient together, by the equations of [Rasmussen2006gp]_, Chapter 5, rather than by
-autograd through lazy tensors: a row is one data set with its own hyperparameters, and rows do not
-interact.
+Value and gradient are computed together, by the equations of [Rasmussen2006gp]_, Chapter 5, rather
+than by autograd through lazy tensors. A row is one data set with its own hyperparameters, and rows
+do not interact.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def log_marginal_likelihood(
         X: Inputs, `rows x n x d`, distinct points or not. Centre them: derivatives in lengthscales
             are differences of squares, and lose digits with the distance from 0.
         Y: Targets, `rows x n`.
-        hyperparameters: Of every row.
+        hyperparameters: The hyperparameters of every row.
         nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
             exponential.
         observed: An optional boolean mask, `rows x n`. The result excludes the masked points, but
@@ -206,7 +206,7 @@ class MarginalOverConstant(NamedTuple):
         value: The log likelihood times the density of the constant, integrated over it; up to a
             number that depends on the density alone.
         constant: The mean of the constant given the targets.
-        precision: The inverse of its variance; 0 for a constant that is given.
+        precision: The inverse of the constant's variance; 0 for a constant that is given.
     """
 
     value: Tensor

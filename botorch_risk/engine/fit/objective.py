@@ -36,15 +36,15 @@ class MarginalLikelihoodObjective(FitObjective):
     r"""`-(log marginal likelihood + log priors) / n` and its gradient, for rows of parameters.
 
     A row holds the parameters of one start of one replicate, row `i` of replicate `i % R`, in the
-    order of `Hyperparameters`: logarithms of those that are positive, and the constant mean in
-    units of the targets about their centre. A constant without a prior, or with a normal one, is
-    not a parameter: it is optimal given the others. Rows may be evaluated in any selection; the
-    data of the last selection are kept. `units` replaces the units of the data.
+    order of `Hyperparameters`: logarithms of those that are positive, and the constant mean as its
+    distance from the targets' centre, in their units. A constant without a prior, or with a normal
+    one, is not a parameter: it is optimal given the others. Rows may be evaluated in any selection;
+    the data of the last selection are kept. `units` replaces the units of the data.
 
     Attributes:
         moved: The hyperparameters among the parameters.
         coordinates: What the numbers in a row mean.
-        slices: The position of each in a row.
+        slices: The position of each of them in a row.
         units: The natural scales of the data of each replicate.
         lost: The replicates that cannot be fitted, `R`; `broken_data` has the reasons.
         like: As in `FitObjective`, here the targets.
@@ -241,7 +241,7 @@ class MarginalLikelihoodObjective(FitObjective):
         return torch.cat([column.reshape(len(values), -1) for column in columns], dim=-1)
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
+        r"""Natural values, the constant less the centre, and their derivatives, `rows x p`."""
         return self.coordinates.natural(theta, replicates)
 
     def covariance(self, replicates: Tensor, values: Tensor, shift: Tensor) -> TrainingCovariance:
@@ -303,7 +303,7 @@ class MarginalLikelihoodObjective(FitObjective):
         self._write_constant(self._own_natural(), keep=self.lost)
 
     def over_constant(self, values: ndarray, replicates: ndarray) -> ndarray:
-        r"""Log likelihood, mean and precision of the constant, `rows x 3`; about the centre.
+        r"""Log likelihood, mean (less the centre) and precision of the constant, `rows x 3`.
 
         `values` are parameters in natural units, `rows x p`, of the `replicates`, `rows`.
         """

@@ -62,7 +62,7 @@ class Hyperparameter:
         return self.name != "constant"
 
     def rows(self, value: ndarray) -> ndarray:
-        r"""A value that broadcasts to the shape of the parameter, `R x k`."""
+        r"""A value that broadcasts to the shape of the parameter, as `R x k`."""
         return np.broadcast_to(value, self.raw.shape).reshape(self.batch_shape.numel(), -1)
 
     @property
@@ -76,7 +76,7 @@ class Hyperparameter:
     def bounds(self, unit: ndarray | float = 1.0) -> tuple[ndarray, ndarray]:
         r"""The closed interval of natural values that the raw parameter can express, `R x k`.
 
-        `unit` is the scale of order 1, for open ends of the interval.
+        `unit` is the typical size of a value, which sets the margin at open ends of the interval.
         """
         shape = 2, self.batch_shape.numel(), self.size
         lower, upper = np.full(shape, [[[-np.inf]], [[np.inf]]])
@@ -165,7 +165,7 @@ class ExactGPParts:
         return next((one for one in self.hyperparameters if one.is_profiled), None)
 
     def of_first_sample(self) -> ExactGPParts:
-        r"""The entries of the first batch dimension's first value: the samples share their data."""
+        r"""The parts of the first sample in the first batch dimension; all share their data."""
         batch_shape = self.batch_shape[1:]
         R = batch_shape.numel()
 
@@ -187,9 +187,9 @@ class ExactGPParts:
     ) -> ExactGPParts:
         r"""The same hyperparameters of a model in training mode, with other data.
 
-        `X` are inputs before its input transform, `batch_shape x M x d`; the targets and their
-        noise variances are in its units, `batch_shape x M`. `noise` has no effect if it is
-        inferred.
+        `X` are inputs before the model's input transform, `batch_shape x M x d`; the targets and
+        their noise variances are in the model's units, `batch_shape x M`. `noise` has no effect if
+        the model infers its noise.
         """
         with coefficients_kept(model):
             inputs = _kernel_inputs(model, X)
@@ -242,7 +242,7 @@ def _check_model(model: SingleTaskGP) -> None:
     if getattr(cls, "forward", None) is not SingleTaskGP.forward or any(
         getattr(model, hook, None) is not None for hook in ("custom_fit", "compute_custom_loss")
     ):
-        raise NotInClosedFormError(f"a model of type {cls.__name__} of its own")
+        raise NotInClosedFormError(f"a model of type {cls.__name__} with its own `forward` or fit")
     kernel = model.covar_module
     correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
     likelihood = model.likelihood
@@ -396,7 +396,7 @@ class Units(NamedTuple):
 
 
 def units_of(parts: ExactGPParts, counted: Tensor) -> Tensor:
-    r"""The units of the data of a model that count, `R x n`, for `Units.of`."""
+    r"""The units of those data of a model that count (a mask, `R x n`), for `Units.of`."""
     Y, X = parts.Y.double(), parts.X.double()
     number = counted.sum(dim=-1, keepdim=True).clamp_min(1)
     centre = torch.where(counted, Y, 0.0).sum(dim=-1, keepdim=True) / number

@@ -14,8 +14,8 @@ from torch import Tensor
 class FitStatus(StrEnum):
     r"""The outcome of one replicate's fit.
 
-    `CONVERGED` is an optimum: at the best of the starts no small step raises the objective. An
-    objective may have several optima; the starts find the highest in most cases, not in all.
+    `CONVERGED` stands for an optimum: where the best start ended, no small step raises the
+    objective. There may be several optima; the starts find the highest in most cases, not in all.
     """
 
     CONVERGED = "converged"
@@ -30,8 +30,8 @@ class Optimum:
     r"""The ends of the fits of `R` replicates, as starts of the next fits.
 
     Args:
-        theta: The hyperparameters as the fit moves them, `R x p`: logarithms of the positive ones,
-            and a constant in units of the targets about their centre. NaN where a fit failed.
+        theta: The hyperparameters in the fit's coordinates, `R x p`: logarithms of positive ones,
+            and the constant's distance from the targets' centre in their units. NaN after failure.
         metric: The approximate inverse Hessian there of the objective per observed point,
             `R x p x p`; NaN where it is unknown.
         fresh_at: The number of observed points when a fit last started from the defaults, `R`.
@@ -42,7 +42,7 @@ class Optimum:
     fresh_at: Tensor
 
     def state(self, name: str) -> dict[str, Tensor]:
-        r"""The tensors, each under the name followed by its own, for a strategy's state."""
+        r"""The tensors for a strategy's state, each under `name` followed by its own name."""
         return {f"{name}.{field.name}": getattr(self, field.name) for field in fields(self)}
 
     @classmethod
@@ -61,8 +61,8 @@ class FitResult:
             included, per observed point; `batch_shape`. NaN where a replicate failed.
         status: A status for each replicate, the batch flattened.
         reasons: Why a replicate failed or stalled, and an empty string for the others.
-        num_evaluations: Evaluations of the objective of all points over all starts, `batch_shape`;
-            None if BoTorch fitted.
+        num_evaluations: The number of evaluations of the objective for all points, summed over all
+            starts, `batch_shape`; None if BoTorch fitted.
         method: "closed form" or "fit_gpytorch_mll".
         fallback_reason: The part of the model that the closed form does not support, if BoTorch
             fitted.

@@ -36,7 +36,7 @@ class Starts(NamedTuple):
 
     Args:
         theta: Parameters, `rows x p`.
-        rows: The row of each among `R` times the number of starts; replicates may have fewer.
+        rows: The row of each start among `R` times their number; replicates may have fewer starts.
         num_replicates: The number `R`.
         metric: Approximate inverse Hessians there, `rows x p x p`, if they are known.
     """
@@ -69,7 +69,7 @@ class Starts(NamedTuple):
         )
 
     def filled(self, count: int) -> Starts:
-        r"""These starts and as many copies of the last as make `count`."""
+        r"""These starts, filled up to `count` with copies of the last one."""
         kept = np.minimum(np.arange(count), len(self.rows) - 1)
         metric = None if self.metric is None else self.metric[kept]
         return self._replace(theta=self.theta[kept], rows=self.rows[kept], metric=metric)

@@ -47,8 +47,8 @@ def climb(
 ) -> Minima:
     r"""Climb from search points `rows x d` without changing discrete columns.
 
-    `replicates` has the replicate of each row, ascending. In a polytope the starts are within its
-    limits, and the ends too. Returns the minima of the standardised values with their sign changed.
+    `replicates` has the replicate of each row, ascending. If there is a polytope, it contains the
+    starts and the ends. Returns the minima of the negative standardised values.
     """
     lower, upper = np.zeros(starts.shape[-1]), np.ones(starts.shape[-1])
     if evaluator.discrete is not None:

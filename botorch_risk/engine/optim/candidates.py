@@ -47,8 +47,8 @@ def gen_candidates_quasi_newton(
 
     It supports any acquisition function, any q and box bounds, and has tolerances like BoTorch's,
     in the unit cube. It is faster because it evaluates less: a start is abandoned once it climbs
-    the hill of a better one, or if even 30 times the gain predicted from its curvature would not
-    draw level. This is a heuristic; bench/speed/README.md says how often it loses the best end. It
+    the hill of a better one, or if even 30 times the gain predicted from its curvature would leave
+    it below. This is a heuristic; bench/speed/README.md says how often it loses the best end. It
     gains nothing if a single start climbs for long.
 
     Source: [Bertsekas1982projected]_; abandoning starts is our own addition.
@@ -58,9 +58,9 @@ def gen_candidates_quasi_newton(
         acquisition_function: Maps `b' x q x d` points, a subset of them, to `b'` values.
         lower_bounds: A number, one for each column (`d`), or none.
         upper_bounds: The upper ones: a number, one for each column (`d`), or none.
-        inequality_constraints: None: constraints are refused, also by the next two.
-        equality_constraints: None.
-        nonlinear_inequality_constraints: None.
+        inequality_constraints: Must be None: constraints are refused.
+        equality_constraints: Must be None.
+        nonlinear_inequality_constraints: Must be None.
         options: `maxiter`, the maximum number of steps from a start (default 2,000). The rest is
             for SciPy and is ignored.
         fixed_features: Columns to hold fixed, at a number or at a tensor of shape `b` or `b x q`.
@@ -70,15 +70,15 @@ def gen_candidates_quasi_newton(
             `functools.partial(gen_candidates_quasi_newton, best_only=False)`.
 
     Returns:
-        The ends, in the shape of the starts, and their values, `b`; a value that is not finite
-        is minus infinity.
+        The ends, in the shape of the starts, and their values, `b`, with minus infinity in place of
+        values that are not finite.
 
     Raises:
         UnsupportedError: If there are constraints, or in `torch.inference_mode`.
 
     Warns:
-        OptimizationWarning: If the acquisition function is not finite at a start, which then stays.
-            `optimize_acqf` then tries other starts.
+        OptimizationWarning: If the acquisition function is not finite at a start, which is then its
+            own end. `optimize_acqf` then tries other starts.
 
     Example:
         >>> from botorch.acquisition import LogExpectedImprovement

@@ -16,10 +16,10 @@ Plain = tuple[tuple[int, ...], tuple[float, ...], float]
 
 
 def plain_constraints(name: str, constraints: Constraints, d: int) -> Iterator[Plain]:
-    r"""Checked constraints on `d` columns as numbers; negative columns count from the end.
+    r"""Check constraints on `d` columns, return them as numbers, and resolve negative columns.
 
     Raises:
-        UnsupportedError: If one is on several points at once.
+        UnsupportedError: If a constraint is on several points at once.
     """
     for columns, coefficients, least in constraints or ():
         columns = torch.as_tensor(columns)

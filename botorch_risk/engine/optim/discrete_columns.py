@@ -60,7 +60,7 @@ class DiscreteColumns:
     def neighbors(self, points: ndarray) -> tuple[ndarray, ndarray]:
         r"""Points that differ in one column: by a step, or by any other category.
 
-        The neighbours of `rows x d` search points, and the row of each, ascending.
+        Returns the neighbours of `rows x d` search points, and the row of each, ascending.
         """
         found, rows = [], []
         for column, values in self.values.items():

@@ -1,4 +1,4 @@
-r"""All settings of discrete columns within linear limits."""
+r"""All settings of discrete columns that satisfy linear constraints."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _GROWTH = 32
 def listed_settings(
     matrix: ndarray, limit: ndarray, length: ndarray, most: int, rounding: float
 ) -> ndarray | None:
-    r"""All whole numbers `x` from 0 to `length` with `matrix @ x <= limit`, `n x d`.
+    r"""All vectors `x` of whole numbers from 0 to `length` with `matrix @ x <= limit`, `n x d`.
 
-    Column by column: what no further column can bring back within a limit is left out at once. The
-    settings are in ascending order; None if there are more than `most`. `rounding` is how far a
+    They are built column by column, without any start that later columns cannot bring within the
+    limits. They are in ascending order; None if there are more than `most`. `rounding` is how far a
     sum may exceed its limit.
     """
     settings = np.zeros((1, 0))

@@ -65,9 +65,9 @@ def optimize_acqf_replicates(
     their model through `FastMarginals`.
 
     Under linear constraints, starts are chosen among points that fill the polytope evenly, and each
-    step minimises the parabola of the quasi-Newton metric within the limits, by the dual active-set
+    step minimises the quadratic quasi-Newton model within the constraints, by the dual active-set
     method [Goldfarb1983dual]_ for all rows at once. Neighbours in discrete columns may differ by
-    two steps that make up for each other; their continuous columns move to the nearest point
+    two steps that compensate each other; their continuous columns move to the nearest point
     inside.
 
     Discrete columns are searched as in `optimize_acqf_mixed_alternating`: from each start, moves to
@@ -81,7 +81,7 @@ def optimize_acqf_replicates(
         acqf: An acquisition function on a model of batch shape `[R]`, or `[]` for `R = 1`. One
             without a `model` is assumed to have batch shape `[R]`.
         bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs. The
-            points have their dtype; integers count as float64.
+            points get the dtype of the bounds; integers count as float64.
         q: The number of points to choose.
         seeds: One for each replicate; an integer means `R = 1`. A loop passes new seeds in every
             round, such as `derive_seed(seed, "round", t)`.
@@ -99,9 +99,9 @@ def optimize_acqf_replicates(
             Sobol points; `raw_samples` is then ignored. Each column of `discrete_dims` starts at
             the value nearest to the point's.
         inequality_constraints: Tuples of columns `n`, their coefficients `n` and the least sum, as
-            in `optimize_acqf`; on each point by itself. Not on categories, and only on evenly
-            spaced values of `discrete_dims`.
-        equality_constraints: Likewise, of columns `n`, their coefficients `n` and the only sum.
+            in `optimize_acqf`, for each point by itself. They must not be on categories, and only
+            on evenly spaced values of `discrete_dims`.
+        equality_constraints: Likewise, tuples of columns `n`, coefficients `n` and the exact sum.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each

@@ -26,10 +26,10 @@ _POINTS = ChunkSize(cpu=2**13, gpu=2**20)
 
 @runtime_checkable
 class PointwiseAcquisition(Protocol):
-    r"""An acquisition function that values many points that do not interact at once.
+    r"""An acquisition function that evaluates many points at once, each by itself.
 
-    Ordinary acquisition functions value `m` points as `m x batch_shape x 1 x d`, which repeats the
-    model's training data `m` times. With this shape it is not repeated.
+    Ordinary acquisition functions take `m` points as `m x batch_shape x 1 x d`, which repeats the
+    model's training data `m` times. As `batch_shape x m x d`, points do not repeat them.
 
     `optimize_acqf_replicates` differentiates it by autograd, or asks its `value_and_gradient(X)`,
     if it has one, for values `batch_shape x m` and gradients `batch_shape x m x d`.
@@ -57,10 +57,10 @@ class PointwiseAcquisition(Protocol):
 
 
 def form_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
-    r"""Values and gradients of few points in NumPy, if an acquisition function has such a form.
+    r"""A NumPy function for values and gradients of few points, if an acquisition has one.
 
-    `num_points` is the largest number of points of each replicate. Maps points
-    `batch_shape x m x d` to values and gradients, for as long as the model stays.
+    `num_points` is the largest number of points of each replicate. The function maps points
+    `batch_shape x m x d` to values and gradients, for as long as the model does not change.
     """
     own = getattr(acqf, "on_host", None)
     if own is None:
@@ -93,7 +93,7 @@ class Packing:
         return padded.reshape(shape)
 
     def unpack(self, results: Array) -> Array:
-        r"""Rows of results `R x m x ...`."""
+        r"""The rows among results `R x m x ...`."""
         rows = results.reshape(self.num_replicates * self.width, *results.shape[2:])
         return rows if self.place is None else rows[self.place]
 
@@ -166,7 +166,7 @@ class PointwiseEvaluator:
         return _joined(tuple(self._call(chunk) for chunk in X.split(self._chunk, dim=-2)))
 
     def values_at(self, points: ndarray, replicates: ndarray) -> ndarray:
-        r"""Values `rows` of rows of search points `rows x d`, by their ascending replicates."""
+        r"""Values `rows` of search points `rows x d`, given their replicates, ascending."""
         packing = self.packing(replicates)
         with torch.no_grad():
             values = self.values(self.scale_up(packing.pack(points))).cpu().double().numpy()
@@ -239,7 +239,7 @@ class PointwiseEvaluator:
         return self.batch_shape.numel()
 
     def is_recorded(self, width: int) -> bool:
-        r"""Whether evaluations of so many points of each replicate are recorded."""
+        r"""Whether evaluations of `width` points of each replicate are recorded."""
         entries = self._num_replicates * width * ENTRIES_OF_A_POINT
         return self._is_pointwise and are_recorded(self.box.device, entries)
 

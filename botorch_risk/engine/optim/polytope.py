@@ -1,4 +1,4 @@
-r"""The part of a search space within linear limits: inside it, nearest to it, and one step on."""
+r"""The part of a search space within linear constraints: its nearest and neighbouring points."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LONGEST_EXCHANGE = 64
 
 @dataclass(frozen=True, eq=False)
 class Polytope:
-    r"""The part of a box that fulfils linear constraints, in the coordinates of a search.
+    r"""The part of a box that satisfies linear constraints, in the coordinates of a search.
 
-    A search point is on the unit cube, with the index of a value in discrete columns: constraints
-    are linear in it, as the values are evenly spaced.
+    A search point is in the unit cube, except that discrete columns hold the index of a value.
+    Constraints are linear in it, as the values are evenly spaced.
 
     Args:
         lower: The lower bounds, `d`.
@@ -39,9 +39,9 @@ class Polytope:
         values: The values of the discrete columns.
         matrix: `m x d` coefficients of inequalities in search points, `matrix @ x <= limit`, whose
             sums have a range of 1.
-        limit: `m`.
-        equal: `k x d` likewise of equalities, `equal @ x == target`.
-        target: `k`.
+        limit: The largest sums, `m`.
+        equal: `k x d` coefficients of equalities, likewise, `equal @ x == target`.
+        target: The sums of the equalities, `k`.
     """
 
     lower: ndarray
@@ -67,13 +67,13 @@ class Polytope:
             bounds: Lower and upper bounds, `2 x d`.
             inequality_constraints: As in `optimize_acqf_replicates`, `n` columns each.
             equality_constraints: As in `optimize_acqf_replicates`, `n` columns each.
-            discrete_dims: Ordered columns with a list of values; under a limit, evenly spaced ones.
-            cat_dims: Columns of categories, which no limit can be on.
+            discrete_dims: Ordered columns with a list of values, evenly spaced if constrained.
+            cat_dims: Columns of categories, which cannot be constrained.
 
         Raises:
-            UnsupportedError: If a limit is on a category, on unevenly spaced values, or on several
-                points at once.
-            ValueError: If no point is within the limits.
+            UnsupportedError: If a constraint is on a category, on unevenly spaced values, or on
+                several points at once.
+            ValueError: If no point satisfies the constraints.
 
         Example:
             >>> from botorch_risk.examples import unit
@@ -108,13 +108,13 @@ class Polytope:
 
     @cached_property
     def stepped(self) -> list[int]:
-        r"""The discrete columns with a limit."""
+        r"""The discrete columns in constraints."""
         rows = np.concatenate([self.matrix, self.equal])
         return [column for column in self.values if rows[:, column].any()]
 
     @cached_property
     def moves(self) -> ndarray:
-        r"""The projection on moves of continuous columns that keep all equalities, `d x d`."""
+        r"""The projection onto moves of continuous columns that keep all equalities, `d x d`."""
         # I - A^+ A projects on the moves that leave `A x` as it is.
         moves = np.zeros((self.d, self.d))
         inner = np.eye(len(self.free)) - self._inverse @ self.equal[:, self.free]
@@ -129,14 +129,14 @@ class Polytope:
 
     @cached_property
     def polyhedron(self) -> Polyhedron:
-        r"""The limits of moves of continuous columns, with their bounds."""
+        r"""The constraints on moves of continuous columns, bounds included."""
         unit = np.eye(self.d)[self.free]
         matrix = np.concatenate([self.matrix, unit, -unit])
         limit = np.concatenate([self.limit, np.ones(len(unit)), np.zeros(len(unit))])
         return Polyhedron(matrix, limit, self.moves)
 
     def contains(self, points: ndarray, rounding: float = ROUNDING) -> ndarray:
-        r"""Whether search points `... x d` are within the limits and bounds, up to rounding."""
+        r"""Whether search points `... x d` are within constraints and bounds, up to rounding."""
         over = (points @ self.matrix.T - self.limit).max(axis=-1, initial=0.0)
         off = abs(points @ self.equal.T - self.target).max(axis=-1, initial=0.0)
         inside = ((points >= -rounding) & (points <= self.length + rounding)).all(axis=-1)
@@ -144,9 +144,9 @@ class Polytope:
         return within
 
     def repaired(self, points: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Search points `rows x d` with their continuous columns moved to the nearest inside.
+        r"""Search points `rows x d`, moved in continuous columns to the nearest points inside.
 
-        Also returns which rows have one.
+        Also returns which rows have such a point.
         """
         if not len(points):
             return points, np.ones(0, dtype=bool)
@@ -156,7 +156,7 @@ class Polytope:
         return points, solved & self.contains(points)
 
     def on_equalities(self, points: ndarray, target: ndarray) -> ndarray:
-        r"""Points `rows x d` with the least change of continuous columns to sums of equalities."""
+        r"""Points `rows x d` after the least continuous change that gives equalities their sums."""
         points = points.copy()
         points[:, self.free] += (target - points @ self.equal.T) @ self._inverse.T
         return points
@@ -164,7 +164,7 @@ class Polytope:
     def settings(self, most: int, columns: ndarray | None = None) -> ndarray | None:
         r"""All search points `n x d` of discrete columns; None if there are more than `most`.
 
-        `columns` are discrete ones that share no limit with others; all by default.
+        `columns` are discrete ones that share no constraint with others; all by default.
         """
         listed = np.arange(self.d) if columns is None else columns
         rows = np.concatenate([self.matrix, self.equal, -self.equal])[:, listed]
@@ -174,10 +174,10 @@ class Polytope:
         return listed_settings(rows, limits, length, most, ROUNDING)
 
     def neighbors(self, columns: DiscreteColumns, points: ndarray) -> tuple[ndarray, ndarray]:
-        r"""The neighbours within the limits of `rows x d` search points, and the row of each.
+        r"""The neighbours, within the constraints, of `rows x d` search points; the row of each.
 
         They differ by a step of one column, or by an exchange of two that keeps a sum. Continuous
-        columns move to the nearest point inside; without one, a neighbour is dropped.
+        columns move to the nearest point inside; a neighbour without such a point is dropped.
         """
         moved = points[:, None, :] + self.exchanges
         listed = [*self.values]
@@ -194,7 +194,7 @@ class Polytope:
 
     @cached_property
     def exchanges(self) -> ndarray:
-        r"""Steps of two discrete columns that make up for each other in a limit, `n x d`."""
+        r"""Steps of two discrete columns that compensate each other in a constraint, `n x d`."""
         found: dict[tuple[float, ...], None] = {}  # each move once, in order
         limits = [(row, True) for row in self.equal] + [(row, False) for row in self.matrix]
         for row, is_equal in limits:
@@ -216,7 +216,7 @@ class Polytope:
         return torch.as_tensor(X)
 
     def nearest(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The nearest points inside, of `... x d` within the bounds, and whether each has one.
+        r"""The points inside nearest to `X`, `... x d` within the bounds, and whether each has one.
 
         Discrete columns keep their values. A point that is inside up to rounding, or without a
         nearest one, is unchanged.
@@ -240,7 +240,7 @@ class Polytope:
 
     @cached_property
     def center(self) -> ndarray | None:
-        r"""A search point as far from all limits as possible; None if nothing is inside."""
+        r"""A search point as far inside all constraints as possible; None if nothing is inside."""
         return _least(self, np.zeros(self.d), 1.0)
 
 
@@ -315,7 +315,7 @@ def polytope_of(
     equality_constraints: Constraints,
     discrete: DiscreteColumns | None,
 ) -> Polytope:
-    r"""The polytope of constraints, which are checked; the same object for the same arguments."""
+    r"""Check constraints and return their polytope, the same object for the same arguments."""
     inequalities = tuple(
         plain_constraints("inequality_constraints", inequality_constraints, box.shape[-1])
     )
@@ -357,7 +357,7 @@ def _built(
         if limited and (column in categorical or not is_even):
             kind = "of a category" if column in categorical else "that are not evenly spaced"
             raise UnsupportedError(
-                f"Expected constraints on numbers in even steps. Got values {kind} in column "
+                f"Expected constraints on evenly spaced numbers. Got values {kind} in column "
                 f"{column}."
             )
     length = steps.astype(float)

@@ -1,4 +1,4 @@
-r"""Uniform proposals for the columns of a polytope that share limits."""
+r"""Uniform proposals for the columns of a polytope that share constraints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_LISTED = 2**16
 
 
 def in_box(polytope: Polytope, uniforms: ndarray) -> ndarray:
-    r"""Uniform search points without limits, from numbers in [0, 1), `... x d`."""
+    r"""Uniform search points without constraints, from numbers in [0, 1), `... x d`."""
     points = uniforms * polytope.length
     for column, values in polytope.values.items():
         index = np.floor(uniforms[..., column] * len(values))
@@ -25,7 +25,7 @@ def in_box(polytope: Polytope, uniforms: ndarray) -> ndarray:
 
 @dataclass(frozen=True)
 class Proposal:
-    r"""Columns that share limits, in their box with some solved for."""
+    r"""Proposals in the box of columns that share constraints; equalities determine some."""
 
     columns: ndarray
     # Which columns the equalities determine, as many as `equal` has rows for them.
@@ -62,7 +62,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Simplex(Proposal):
-    r"""Columns in the simplex of one limit: a sum of distances from one corner of the box."""
+    r"""Proposals in a simplex: one constraint on a sum of distances from one corner of the box."""
 
     # The weight of each distance, positive.
     weights: ndarray = field(default_factory=lambda: np.zeros(0))
@@ -75,7 +75,7 @@ class Simplex(Proposal):
         return len(self.columns) - self.is_equal
 
     def log_volume(self) -> float:
-        r"""Of the simplex; of an equality, its projection along one column, in all others."""
+        r"""The log volume of the simplex; for an equality, of its projection along one column."""
         size = self._num_drawn
         logs = np.sort(np.log(self.weights))[:size]  # the largest weight is solved for
         return float(size * np.log(max(self.total, 1e-300)) - logs.sum() - lgamma(size + 1))
@@ -95,7 +95,7 @@ class Simplex(Proposal):
 
 @dataclass(frozen=True)
 class Listed(Proposal):
-    r"""Discrete columns, whose settings within the limits are listed, `n x columns`."""
+    r"""Proposals from a list, `n x columns`, of all settings of discrete columns."""
 
     settings: ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
@@ -163,5 +163,5 @@ def _simplex(columns: ndarray, weights: ndarray, limit: float) -> list[Simplex]:
 
 
 def rows_of(matrix: ndarray, columns: ndarray) -> ndarray:
-    r"""The rows that have an entry in some columns."""
+    r"""The rows of a matrix that have an entry other than 0 in some columns."""
     return np.flatnonzero(matrix[:, columns].any(axis=1))

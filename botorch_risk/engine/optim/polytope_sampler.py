@@ -22,15 +22,15 @@ LEAST_ACCEPTED, MEASURED = 1 / 64, 2**13
 
 @dataclass(frozen=True)
 class PolytopeSampler:
-    r"""Draw points with a constant density: every setting of discrete columns counts as it would in
-    the box, by the volume of the continuous columns that the limits leave to it.
+    r"""Draw points with a constant density: every setting of discrete columns has a weight, the
+    volume of continuous columns that the constraints leave to it.
 
-    Columns that share a limit, directly or by others, are drawn together:
+    Columns that share a constraint, directly or through others, are drawn together:
 
     - discrete ones from the list of all settings;
-    - others uniformly in a simplex round them, if one limit makes one, or in their box, with as
-      many columns solved for as there are equalities, and rejected outside. This is exact;
-    - if fewer than one proposal in 64 is within the limits, each point is the end of a random walk
+    - others uniformly in a simplex around them, if one constraint defines one, or in their box,
+      with a column solved for per equality. Points outside are rejected: the draws are exact;
+    - if fewer than one proposal in 64 is inside, each point is the end of a random walk
       from the centre of the polytope; see `Walk`.
 
     Example:
@@ -48,7 +48,7 @@ class PolytopeSampler:
     def sobol(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Points that fill the polytope evenly, a function of each seed, `R x num_points x d`.
 
-        The first of each seed's scrambled Sobol points that are inside.
+        They are the first of each seed's scrambled Sobol points that lie inside.
         """
         return self.polytope.points(self.search_points(seeds, num_points))
 

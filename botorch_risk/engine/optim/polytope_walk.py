@@ -21,12 +21,12 @@ ROUNDS, ROUNDS_PER_COLUMN = 20, 10
 class Walk(Proposal):
     r"""Columns whose points are the ends of random walks from the centre.
 
-    Along random lines (hit-and-run [Smith1984hitandrun]_) and by whole steps of one discrete column
-    or two that make up for each other. Settings that no chain of such steps reaches are left out.
+    A walk follows random lines (hit-and-run [Smith1984hitandrun]_) and whole steps of a discrete
+    column, or of two that compensate each other. Settings that no such walk reaches are left out.
     """
 
     def put(self, polytope: Polytope, points: ndarray, uniforms: ndarray) -> ndarray:
-        r"""The first point of each walk; all are inside."""
+        r"""Put each walk at its first point, the centre, and return that all are inside."""
         points[..., self.columns] = np.asarray(polytope.center)[self.columns]
         return np.ones(points.shape[:-1], dtype=bool)
 

@@ -81,7 +81,7 @@ class Belief:
 
     Raises:
         UnsupportedError: If the model is an ensemble without `members`, or has several outputs that
-            nothing reduces to one.
+            no `posterior_transform` reduces to one.
 
     Example:
         >>> from botorch_risk.examples import model
@@ -209,7 +209,7 @@ class Belief:
         return self.of_members()(X.unsqueeze(-3)).mixed(-2)  # of ... x S x m
 
     def of_members(self) -> Belief:
-        r"""The belief of the members of an ensemble, one batch."""
+        r"""The belief of the members of an ensemble, as one batch."""
         if self._members is None:
             self._members = Belief(self.model.members, self.posterior_transform)
         return self._members
@@ -276,7 +276,7 @@ class Belief:
             if moments[0].shape[-2:] != (1, 1):
                 raise UnsupportedError(
                     f"Expected one value for each point. Got {tuple(moments[0].shape[-2:])}, of an "
-                    "input transform to several points or of several outputs; pass a "
+                    "input transform to several points or of a model with several outputs; pass a "
                     "`posterior_transform` that reduces them, such as BoTorch's "
                     "`ExpectationPosteriorTransform`."
                 )
@@ -302,7 +302,7 @@ class Belief:
     def picked(self, X: Tensor, width: Tensor, pick: Pick) -> Tensor:
         r"""The bound `mean + width * deviation` that a rule picks in each group of points.
 
-        Differentiable in the points through the picked one alone.
+        It is differentiable only in the point that is picked.
 
         Args:
             X: `batch_shape x m x p x d`.

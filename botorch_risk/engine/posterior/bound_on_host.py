@@ -86,9 +86,9 @@ class BoundOnHost:
         r"""The bound with gradients as a function of inputs, `... x m x d`, in their own units.
 
         Args:
-            centre: Of the training inputs, `batch_shape x 1 x d`, in the units of the inputs.
-            units: One unit of the kernel's inputs in those units, likewise.
-            width: As in `__call__`, like `floor`.
+            centre: That of the training inputs, `batch_shape x 1 x d`, in units of the inputs.
+            units: The size of a unit of the kernel's inputs in those units, likewise.
+            width: As in `__call__`, as is `floor`.
         """
         scale = 1.0 / (units * self.lengthscale)
         shift, of_gradient = centre * scale, 1.0 / units

@@ -90,12 +90,12 @@ class Bounds:
     def on_host(
         self, num_points: int, widths: Sequence[Tensor]
     ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
-        r"""`value_and_gradient` of few points in NumPy, with all else computed once.
+        r"""`value_and_gradient` as a NumPy function of few points, with all else computed once.
 
-        `num_points` is the largest number of points of each entry of the batch. Maps points
-        `batch_shape x m x d` to values and gradients of all beliefs at once, which are the first
-        dimension. None under the conditions of `value_and_gradient`, and for many points, other
-        precisions than float64, or another device.
+        `num_points` is the largest number of points of each entry of the batch. The function maps
+        points `batch_shape x m x d` to values and gradients, with beliefs as first dimension. It is
+        None where `value_and_gradient` returns None, and for many points, another precision than
+        float64, or another device.
         """
         cache, transforms = self._current(), self._scalings
         if cache is None or transforms is None:

@@ -134,12 +134,12 @@ def _are_equal(pairs: Sequence[tuple[Tensor, Tensor]]) -> bool:
 
 
 class OutcomeUnits(NamedTuple):
-    r"""One affine map for all points, of `k (K + S)^-1 (y - m)` and of the share of the variance.
+    r"""An affine map, the same for all points, from latent moments to those of the outcome.
 
         mean = scale * latent + offset
         variance = scale^2 * max(prior * (1 - explained), floor)
 
-    `batch_shape x 1` each; `prior` is the prior variance.
+    `latent` is `k (K + S)^-1 (y - m)`, `prior` the prior variance; fields are `batch_shape x 1`.
     """
 
     scale: Tensor
@@ -278,8 +278,8 @@ class PosteriorCache:
 def transform_again(model: Any) -> None:
     r"""Transform the training inputs of a model in evaluation mode with its present parameters.
 
-    `eval` does so once. A state that is loaded later changes the transform of new points, such as
-    the exponents of `Warp`, and BoTorch leaves the training inputs as they were.
+    `eval` does so once. A state that is loaded later changes the transform of new points, by the
+    exponents of `Warp` for example, but BoTorch leaves the training inputs as they were.
     """
     transform, original = model._modules.get("input_transform"), model._original_train_inputs
     if transform is None or original is None or not model._has_transformed_inputs:

@@ -21,15 +21,15 @@ _MOST_WAITING = 16
 
 
 class DenseCovariance:
-    r"""A covariance matrix `B x |D| x |D|` that observations are subtracted from.
+    r"""A covariance matrix `B x |D| x |D|` from which observations are subtracted.
 
     Every update subtracts, so rounding errors accumulate. Each update therefore compares its
     columns with those from the factor, and the matrix is recomputed if they differ by more than
     `1e4` rounding units of the prior variance.
 
-    Memory traffic dominates the cost of a single observation. It therefore waits until rows of the
-    matrix are read: if a caller reads them in order, they are in the cache and the matrix is
-    streamed once. Some columns are read without a write to the matrix, so that up to 16
+    Memory traffic dominates the cost of a single observation, which is therefore subtracted only
+    when rows of the matrix are read: if a caller reads them in order, they are in the cache and the
+    matrix is streamed once. Reading some columns does not write to the matrix, so that up to 16
     observations are subtracted at once.
     """
 
@@ -62,7 +62,7 @@ class DenseCovariance:
         return self._matrix[replicates, rows]
 
     def columns(self, replicates: slice, rows: slice, index: Tensor) -> Tensor:
-        r"""Some columns of rows of some replicates, of a `B' x a` index."""
+        r"""The columns of a `B' x a` index, in some rows of some replicates."""
         if any(self._current[replicates]):
             return _columns(self.rows(replicates, rows), index)
         # The matrix is symmetric, and its rows lie together in memory.
@@ -81,8 +81,8 @@ class DenseCovariance:
         r"""Condition on `b` observations.
 
         Args:
-            process: The posterior before them, as `domain`.
-            domain: The points of the domain.
+            process: The posterior before these observations.
+            domain: The points of the domain under `process`.
             cross: `B x b x |D|` covariances with the points observed.
             rows: The same after whitening: `rows' rows` is what the observations explain.
             index: `B x b` rows of the points, -1 off the domain.
@@ -168,7 +168,7 @@ class MadeBlocks:
 
     @property
     def together(self) -> bool:
-        r"""Whether GPyTorch evaluates the kernel, always for all replicates."""
+        r"""Whether GPyTorch evaluates the kernel, which it does for all replicates at once."""
         return self.process.prior.cache.kernel is None
 
     @torch.no_grad()

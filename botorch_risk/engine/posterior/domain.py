@@ -42,10 +42,10 @@ _RESOLUTION = 64
 class DomainPosterior:
     r"""Posterior mean, variance and covariance of an exact GP over a finite domain.
 
-    For a `SingleTaskGP` with one output, or a subclass that keeps its `forward` and `posterior`
-    (inferred or fixed noise, any kernel and mean, input transforms that keep the number of points,
-    linear outcome transforms), of batch shape `[]` or `[R]`. With `L` the Cholesky factor of
-    `K + S` over all observations so far:
+    It serves a `SingleTaskGP` with one output, or a subclass that keeps its `forward` and
+    `posterior` (inferred or fixed noise, any kernel and mean, input transforms that keep the number
+    of points, linear outcome transforms), of batch shape `[]` or `[R]`. With `L` the Cholesky
+    factor of `K + S` over all observations so far:
 
         mean = m + V' z,  variance = k - diag(V' V),  covariance = K_D - V' V
         V = L^-1 k(X, D),  z = L^-1 (y - m(X))
@@ -54,7 +54,7 @@ class DomainPosterior:
 
     An observation appends one row to `V`, as in a growing Cholesky factor: the result equals a
     refit up to rounding. Several observations at once append one block of rows. Each observation
-    changes the dense covariance by one rank; it is recomputed when rounding has grown. With
+    changes the dense covariance by rank one; the matrix is recomputed when rounding grows. With
     `dense=False` the object stores `t x |D|` numbers for t observations, no `|D| x |D|` matrix, and
     computes rows of the covariance when they are needed.
 
@@ -69,7 +69,7 @@ class DomainPosterior:
         domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
         dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
         posterior_transform: A scalarization of the single output (BoTorch's sign).
-        max_bytes: The maximum memory that the dense covariance may use. A copy, as of a greedy
+        max_bytes: The maximum memory that the dense covariance may use. A copy, as in the greedy
             choice of a batch, needs as much again.
         observed: A boolean mask of the rows of the model's data that are samples,
             `batch_shape x n`; all by default. Other rows do not enter `num_samples` and the range.
@@ -265,7 +265,7 @@ class DomainPosterior:
     ) -> None:
         r"""Condition on the posterior mean at a point, which shrinks the variance only.
 
-        Used for greedy choices of a batch.
+        The greedy choice of a batch uses it.
 
         Args:
             X: As in `observe_at`.

@@ -97,7 +97,7 @@ def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
 
 
 def checked_points_of_each(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
-    r"""Several points for each replicate, `B x b x d`, as `checked_point` has one."""
+    r"""Several points for each replicate, `B x b x d`, checked as in `checked_point`."""
     X, d = as_floating(X, "X"), domain.shape[-1]
     if X.shape[:-2] != batch_shape or X.dim() < 2 or X.shape[-1] != d:
         raise BotorchTensorDimensionError(
@@ -164,7 +164,7 @@ def guard_memory(batch: int, domain: Tensor, max_bytes: int) -> None:
     message = (
         f"Expected a dense covariance of at most {max_bytes:,} bytes. It needs "
         f"{needed:,} bytes ({batch} x {size} x {size} x {item}). Pass `dense=False`, which "
-        f"makes rows on demand from {batch * size * item:,} bytes an observation."
+        f"makes rows on demand and holds {batch * size * item:,} bytes per observation."
     )
     if needed > max_bytes:
         raise UnsupportedError(message)

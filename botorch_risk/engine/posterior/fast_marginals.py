@@ -166,7 +166,7 @@ class FastMarginals(Model):
         return FastMarginals(self.model.subset_output(idcs))
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Model:
-        r"""The model with further observations and its hyperparameters.
+        r"""The model with further observations and unchanged hyperparameters.
 
         Returns a view, unless the observations need gradients, which the closed form lacks.
         """
@@ -184,8 +184,8 @@ class FastMarginals(Model):
 def with_fast_marginals(acqf: Acquisition) -> Acquisition:
     r"""An acquisition function on a view of its model, if that gives the same values.
 
-    A shallow copy for BoTorch's analytic ones on a model with a closed form, else the acquisition
-    function itself.
+    For BoTorch's analytic ones on a model with a closed form it is a shallow copy, else the
+    acquisition function itself.
     """
     if not isinstance(acqf, AnalyticAcquisitionFunction):
         return acqf
@@ -201,9 +201,9 @@ def with_fast_marginals(acqf: Acquisition) -> Acquisition:
 def bound_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
     r"""BoTorch's `UpperConfidenceBound` on a view as a function of a few points in NumPy.
 
-    `num_points` is the largest number of points of each entry of the model's batch. Maps points
-    `batch_shape x m x d` to values and gradients; None for another function, for a lower bound, and
-    where PyTorch is the faster one.
+    `num_points` is the largest number of points of each entry of the model's batch. The result maps
+    points `batch_shape x m x d` to values and gradients. It is None for another acquisition
+    function, for a lower bound, and where PyTorch is faster.
     """
     # A subclass may compute something else.
     model = acqf._modules.get("model") if type(acqf) is UpperConfidenceBound else None

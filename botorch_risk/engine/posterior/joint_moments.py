@@ -25,7 +25,7 @@ class Joint:
     A posterior that is not Gaussian raises an UnsupportedError.
 
     Attributes:
-        model: With one outcome.
+        model: A model with one outcome.
         posterior_transform: Reduces the outcomes of the model to one, or flips its sign.
         process: An exact GP given its data; None for other models, whose `posterior` is used.
     """
@@ -56,7 +56,7 @@ class Joint:
 
     @torch.no_grad()
     def moments(self, X: Tensor) -> JointMoments:
-        r"""The same with the noise of a reading, without a graph."""
+        r"""The joint moments with the noise of a reading, without a graph."""
         if self.process is not None:
             noise = self.process.noise_of_a_reading(self.as_points(X))
             if noise is not None:

@@ -56,7 +56,7 @@ class Block:
 
     @torch.no_grad()
     def samples(self, base: Tensor) -> Tensor:
-        r"""Samples made of normal numbers; the same tensor if these are the same as before.
+        r"""Samples made of normal numbers; the same tensor if the numbers are the same as before.
 
         Only the first `N` columns of `base: sample_shape x ... x at least N` are used.
         """
@@ -123,7 +123,7 @@ def determining_points(covariance: Tensor, tolerance: Tensor) -> Tensor:
     r"""Indices of points that determine all others, by a pivoted Cholesky factor of `N x N`.
 
     `tolerance` is the largest variance that may be left of any other point. Each pivot depends on
-    the one before, so the host would wait: it works on its own copy.
+    the one before, so the host would wait for a device: it works on a copy of its own.
     """
     device, covariance, tolerance = covariance.device, covariance.cpu(), tolerance.cpu()
     left = covariance.diagonal().clone()

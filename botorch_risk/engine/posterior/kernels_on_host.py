@@ -9,7 +9,7 @@ from numpy import ndarray
 def profile_and_slope(
     squared_distance: ndarray, nu: float, needs_slope: bool = True
 ) -> tuple[ndarray, ndarray | None]:
-    r"""The profile and its slope if needed, as `correlation_and_slope`.
+    r"""The profile, and its slope if needed, as in `correlation_and_slope`.
 
     For the squared exponential they are one array.
     """

@@ -1,4 +1,4 @@
-r"""A number made of the bounds of a decision at all values of w, with its gradient."""
+r"""A number computed from the bounds of a decision at all values of w, and its gradient."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Reduction = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 def reduced_bounds(
     X: Tensor, width: Tensor, reduce: Reduction, factors: ProductFactors
 ) -> tuple[Tensor, Tensor | None]:
-    r"""The number of each decision, `batch_shape x m`, and its gradient in it, without a graph.
+    r"""A number from each decision's bounds, `batch_shape x m`, and its gradient, without a graph.
 
     `X` are decisions `batch_shape x m x d_x`, as `factors.scaled` takes them; `width` is a number
     of standard deviations, broadcastable to `batch_shape x m x 1`.
@@ -55,7 +55,7 @@ def reduced_bounds(
 def numpy_form(
     num_decisions: int, reduce: ReductionOnHost, width: Tensor, factors: ProductFactors
 ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
-    r"""`reduced_bounds` as a function of arrays, for at most so many decisions; None if slower."""
+    r"""`reduced_bounds` as a function of arrays of `num_decisions` or fewer; None if slower."""
     host = factors.on_host
     if host is None or not host.serves(factors.train_X.shape[:-2].numel() * num_decisions):
         return None

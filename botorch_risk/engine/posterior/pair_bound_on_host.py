@@ -28,7 +28,7 @@ ReductionOnHost = Callable[[ndarray], tuple[ndarray, ndarray | None]]
 class PairBoundOnHost:
     r"""`mean + width * standard deviation` from `ProductFactors`, which describes the arrays.
 
-    Those that are multiplied with one matrix for each decision have a dimension of decisions, 1.
+    Arrays that are multiplied by one matrix per decision have a dimension of size 1 for decisions.
     """
 
     train_X: ndarray
@@ -63,7 +63,7 @@ class PairBoundOnHost:
         )
 
     def serves(self, num_decisions: int) -> bool:
-        r"""Whether NumPy is the faster one for so many decisions, of all models together."""
+        r"""Whether NumPy is faster for so many decisions, those of all models together."""
         rank, n = self.basis.shape[-2:]
         entries = num_decisions * max(n * rank, self.coordinates.shape[-2])
         return entries <= MOST_ENTRIES and n * n * rank <= MOST_MULTIPLICATIONS

@@ -1,4 +1,4 @@
-r"""Joint samples of the outcomes of a decision at all values of w, of low rank.
+r"""Joint samples of the outcomes of a decision at all values of w, by factors of low rank.
 
 A smooth process over w is determined by few of its values. With the pivoted Cholesky factor `N` of
 the prior correlations of the values of w, `K_w = N N'` to a variance of 1e-8 of the prior one,
@@ -53,7 +53,7 @@ class PairSamples:
     def reduced(
         self, X: Tensor, numbers: Tensor, reduce: Reduction
     ) -> tuple[Tensor, Tensor | None]:
-        r"""What is made of the samples of each decision, and its gradient in it.
+        r"""The number that `reduce` makes of each decision's samples, and its gradient.
 
         `X` are decisions `batch_shape x m x d_x`, as `factors.scaled` takes them; of the normal
         `numbers`, `S x n_w`, the first columns are used; `reduce` gets samples

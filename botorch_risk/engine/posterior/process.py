@@ -240,7 +240,7 @@ class Process:
     def covariance_within(self, points: Process.Points, size: int) -> Tensor:
         r"""Posterior covariances within groups of `p` consecutive points, `B x m x p x p`.
 
-        Differentiable in the points.
+        They are differentiable in the points.
         """
         inputs, scale = points.prior.inputs, points.prior.scale
         inputs = inputs.expand(*scale.shape, inputs.shape[-1])

@@ -47,8 +47,8 @@ class ProductMarginals:
     categories of x. Other models are evaluated by `Belief` at every pair.
 
     Args:
-        belief: Of a model with one output, w in the last columns of its inputs.
-        points: `batch_shape x n_w x d_w` values of w; `n_w x d_w` for all of a batch.
+        belief: The belief of a model with one output, and w in the last columns of its inputs.
+        points: `batch_shape x n_w x d_w` values of w, or `n_w x d_w` for a whole batch.
     """
 
     def __init__(self, belief: Belief, points: Tensor) -> None:
@@ -99,7 +99,7 @@ class ProductMarginals:
             return Marginals(factors.mean(k_x), variance)
 
     def serves(self, X: Tensor) -> bool:
-        r"""Whether `reduced` serves decisions `batch_shape x m x d_x`: there are closed forms."""
+        r"""Whether `reduced` has closed forms for decisions `batch_shape x m x d_x`."""
         return self._current_factors_at(X) is not None
 
     def reduced(
@@ -134,11 +134,11 @@ class ProductMarginals:
     def on_host(
         self, num_decisions: int, reduce: ReductionOnHost, width: Tensor
     ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
-        r"""`reduced` at bounds of few decisions in NumPy, with all else computed once.
+        r"""`reduced` of bounds as a NumPy function of few decisions, with all else computed once.
 
-        `num_decisions` is the largest number of decisions of each entry of the batch. Maps
+        `num_decisions` is the largest number of decisions of each entry of the batch. It maps
         decisions `batch_shape x m x d_x` to numbers and gradients; None if there is no closed form,
-        an input transform does more than scale, or PyTorch is the faster one.
+        an input transform does more than scale, or PyTorch is faster.
         """
         if not self.belief.closed_form:
             return None
@@ -177,8 +177,8 @@ class ProductMarginals:
     def moments_with(self, sums: WeightedSums, X: Tensor) -> tuple[Tensor, ...] | None:
         r"""Covariances of the outcomes at all (x, w_j) with sums over the same w_j, and variances.
 
-        Differentiable in the decisions `B x m x d_x`. Returns covariances `B x m x n_w x P` over
-        the scale of the outcome at each decision, the scales `B x m`, and variances
+        All are differentiable in the decisions `B x m x d_x`. Returns covariances `B x m x n_w x P`
+        divided by the scale of the outcome at each decision, the scales `B x m`, and variances
         `B x m x n_w`; None unless the covariance is a product.
         """
         grad = X.requires_grad and torch.is_grad_enabled()
@@ -210,7 +210,7 @@ class ProductMarginals:
         return of_x.unsqueeze(-2) * of_w - covariance, at.scale, variance
 
     def on_host_with(self, sums: WeightedSums, X: Tensor) -> SumsOverW | None:
-        r"""Readings at few decisions in NumPy; None if PyTorch is the faster one, or no product."""
+        r"""`SumsOverW` for few decisions; None if PyTorch is faster or the kernel is no product."""
         if not (are_on_host(X) and sums.process.prior.has_shared_units):
             return None
         decisions = X.reshape(*self.belief.model.batch_shape, *X.shape[-2:])

@@ -1,4 +1,4 @@
-r"""What is computed once for all decisions, where the kernel is one of x times one of w."""
+r"""What is computed once for all decisions if the kernel is a product of one of x and one of w."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ProductFactors:
     def sum_of_squares(self, weights: Tensor) -> Tensor:
         r"""`2 sum_j s_j c_j c_j'`, `batch_shape x m x r x r`, for weights `batch_shape x m x n_w`.
 
-        It is the derivative of `sum_j s_j |G c_j|^2` in `G`, on the right of `G`.
+        The derivative of `sum_j s_j |G c_j|^2` in `G` is `G` times this matrix.
         """
         if self.products is None:
             return _QuadraticForms.pulled_back(weights, self.coordinates).mul_(2)

@@ -112,7 +112,7 @@ class ScratchBuffer:
         self._held: dict[str, Tensor] = {}
 
     def like(self, block: Tensor, name: str) -> Tensor:
-        r"""Uninitialised memory of the shape of a block, the same for every call with a name."""
+        r"""Uninitialised memory of the shape of a block, the same in all calls with one name."""
         held = self._held.get(name)
         if held is None or held.numel() < block.numel():
             held = self._held[name] = block.new_empty(block.numel())

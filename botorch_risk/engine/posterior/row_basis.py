@@ -15,8 +15,8 @@ _LOOK = 16
 def row_basis(chunks: Iterator[Tensor]) -> Tensor:
     r"""Orthonormal rows `... x r x n` that span the rows of a matrix `... x n_w x n`, in chunks.
 
-    The matrix itself is never held. A rank for the whole batch, the largest. On a CPU the rows are
-    singular vectors. A GPU decomposes the matrices of a batch one at a time, so there rows are
+    The matrix itself is never held. The rank `r` is the largest of the batch. On a CPU the rows are
+    singular vectors. A GPU would decompose the matrices of a batch one at a time, so there rows are
     chosen by pivoting, for all matrices at once.
     """
     first = next(chunks)

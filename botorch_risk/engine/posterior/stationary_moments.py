@@ -19,8 +19,8 @@ _CROSS_COVARIANCE = ChunkSize(cpu=2**17)
 def stationary_moments(Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
     r"""`k (K + S)^-1 (y - m)` and `|L^-1 k|^2 / outputscale` at scaled points.
 
-    `Z: batch_shape x m x d` is centred and scaled as the training inputs of the cache are. The
-    moments, `batch_shape x m` each, are once differentiable in it.
+    `Z: batch_shape x m x d` is centred and scaled like the training inputs of the cache. The
+    moments, `batch_shape x m` each, are once differentiable in `Z`.
     """
     mean, explained = _StationaryMoments.apply(Z, cache)
     return mean, explained

@@ -47,7 +47,7 @@ class SumsOverW:
 
     @classmethod
     def of(cls, sums: Any, factors: Any, of_w: Tensor, decisions: Tensor) -> SumsOverW:
-        r"""From tensors; the sums are at scaled `decisions`, `B x P x d_x`."""
+        r"""Build from tensors; the sums are at scaled `decisions`, `B x P x d_x`."""
 
         def batched(part: Tensor) -> ndarray:
             return part.detach().reshape(len(decisions), *part.shape[-2:]).numpy()
@@ -80,14 +80,14 @@ class SumsOverW:
         return few and n * n * rank <= MOST_MULTIPLICATIONS
 
     def moments(self, X: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Covariances over the scale `B x m x n_w x P`, and variances `B x m x n_w`."""
+        r"""Covariances divided by the scale, `B x m x n_w x P`, and variances `B x m x n_w`."""
         return self._moments(*self._correlations(X)[1:])
 
     @np.errstate(over="ignore", invalid="ignore")  # of a variance of 0, and masked
     def reduced(
         self, X: ndarray, reduce: Callable[[ndarray], Any], needs_gradient: bool = True
     ) -> tuple[ndarray, ndarray | None]:
-        r"""A number made of the moves of the sums per standard deviation of each reading.
+        r"""A number per decision, from the moves of the sums per standard deviation of a reading.
 
         Returns numbers `B x m`, and gradients in the decisions `B x m x d_x` or None.
 
@@ -95,7 +95,7 @@ class SumsOverW:
             X: Decisions `B x m x d_x`.
             reduce: Maps the moves `B x m x n_w x P` to numbers and indices of w, `B x m` each, and
                 the gradients of the numbers in the moves at that w, `B x m x P`.
-            needs_gradient: Whether its gradient is needed.
+            needs_gradient: Whether the gradient of the number is needed.
         """
         Z, of_data, of_sums = self._correlations(X)
         covariance, variance = self._moments(of_data, of_sums)
@@ -151,7 +151,7 @@ class SumsOverW:
 def moments_and_slope(
     Z: ndarray, scale: ndarray, sums: Any
 ) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    r"""Covariances, variances, slopes of the correlations and whitened ones: `_MomentsAt`."""
+    r"""Covariances, variances, and the correlations' slopes and whitened values: `_MomentsAt`."""
     inputs, nu = sums.inputs.numpy(), sums.process.prior.cache.kernel.nu
     profile, slope = profile_and_slope(squared_distance(Z, inputs), nu)
     of_data, of_groups = np.split(profile, [sums.process.inputs.shape[-2]], axis=-1)

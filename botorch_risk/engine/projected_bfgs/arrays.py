@@ -1,7 +1,7 @@
 r"""Store the rows of a minimisation in NumPy, or in PyTorch on a device.
 
 Operators, indexing, `where`, `minimum`, `maximum`, `isfinite` and `zeros_like` are the same in
-both. This module has the rest, above all transfers and looks at values.
+both. This module has the rest, above all transfers and whatever reads values.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Arrays:
         return self.device is not None or bool(np.count_nonzero(mask))
 
     def where(self, mask: Array, array: Array, other: Array) -> Array:
-        r"""The rows of an array where a mask `rows` is True, and other rows elsewhere."""
+        r"""The rows of an array where a mask `rows` is True, and those of `other` elsewhere."""
         dims = other.ndim - mask.ndim
         return self.functions.where(mask[(..., *[None] * dims)] if dims else mask, array, other)
 
@@ -63,7 +63,7 @@ class Arrays:
         return np.minimum(array, most) if self.device is None else array.clamp_max(most)
 
     def dot(self, vectors: Array, others: Array) -> Array:
-        r"""The inner product of each row with the other row."""
+        r"""The inner product of each row of `vectors` with the same row of `others`."""
         if self.device is None:  # as BLAS adds, like `Alone`
             return (vectors[:, None, :] @ others[:, :, None])[:, 0, 0]
         return (vectors * others).sum(dim=1)

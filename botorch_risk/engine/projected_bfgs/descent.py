@@ -81,7 +81,7 @@ def minimize_rows(
         patience: The number of evaluations without a worthwhile gain.
         metric: Initial approximate inverse Hessians, `rows x p x p`, such as the `metric` of minima
             of a similar objective; NaN where it is unknown.
-        noise: The relative error of values, such as quadratic forms of ill-conditioned matrices.
+        noise: The relative error of values, such as those of ill-conditioned quadratic forms.
             Within this error a step is accepted if it shortens the gradient: near a minimum values
             are flat, so the same error in gradients hides far shorter steps.
         groups: The group of each row, `rows`, from 0 on, if only the lowest end of a group matters.
@@ -97,9 +97,9 @@ def minimize_rows(
             limit.
         device: The device of the state and of the objective's points, values and gradients, as
             float64 tensors. Default: NumPy arrays.
-        within: Linear limits, the bounds among them, in place of the box; the rows start within
-            them and stay there. A step goes to the minimum of the metric's parabola within them,
-            the direction of sequential quadratic programming. Not with `device`.
+        within: Linear constraints, including bounds, in place of the box; the rows start within
+            them and stay there. A step goes to the minimum of the quadratic model within them, as
+            in sequential quadratic programming. It cannot be combined with `device`.
 
     Example:
         >>> target = np.array([[0.5], [2.0]])
@@ -117,7 +117,7 @@ def minimize_rows(
         raise ValueError(f"Expected `start` to have shape `rows x p`. Got {start.shape=}.")
     lower, upper = (np.broadcast_to(bound, start.shape) for bound in (lower, upper))
     if (lower > upper).any():
-        raise ValueError(f"Expected lower bounds up to the upper bounds. Got {lower=}, {upper=}.")
+        raise ValueError(f"Expected `lower` <= `upper` in every entry. Got {lower=}, {upper=}.")
     rows = Rows.at(start, lower, upper, np.arange(len(start)), metric, within)
     leaders = None
     # A row by itself has no other to be overtaken by.

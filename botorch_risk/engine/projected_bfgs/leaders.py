@@ -54,10 +54,10 @@ class Leaders:
         r"""The rows that will hardly end lower than the lowest of their group.
 
         Args:
-            group: As in `minimize_rows`, like `x` and `value`.
+            group: As in `minimize_rows`, as are `x` and `value`.
             gradient: `rows x p`, 0 where a bound holds a coordinate.
-            promise: The decrease that the metric of each expects, `rows`.
-            error: The error of each value, `rows`, since a row may fall behind its own past.
+            promise: The decrease that the metric of each row expects, `rows`.
+            error: The error of each value, `rows`, by which a row may fall behind its own past.
         """
         lowest = self.on.lower(self.value, group, value)
         ahead = (value < self.value[group]) & (value == lowest[group])

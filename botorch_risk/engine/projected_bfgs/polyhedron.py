@@ -1,4 +1,4 @@
-r"""Steps of a descent within linear limits: many small quadratic programs at once."""
+r"""Steps of a descent within linear constraints: many small quadratic programs at once."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Polyhedron:
 
     Args:
         matrix: `m x p`, with rows of length about 1.
-        limit: `m`.
-        moves: The orthogonal projection of a move on the allowed ones, `p x p`: those that keep
+        limit: The largest values of the `m` products.
+        moves: The orthogonal projection of a move onto the allowed ones, `p x p`: those that keep
             equalities and fixed columns.
     """
 
@@ -34,29 +34,29 @@ class Polyhedron:
 
     @cached_property
     def normals(self) -> ndarray:
-        r"""The part of each limit's gradient that an allowed move feels, `m x p`."""
+        r"""The gradient of each constraint, projected onto the allowed moves, `m x p`."""
         normals: ndarray = self.matrix @ self.moves
         return normals
 
     def slack(self, x: ndarray) -> ndarray:
-        r"""How much is left of each limit at points `rows x p`, `rows x m`."""
+        r"""The slack of each constraint at points `rows x p`, `rows x m`."""
         left: ndarray = self.limit - x @ self.matrix.T
         return left
 
     def step(self, x: ndarray, gradient: ndarray, metric: ndarray) -> tuple[ndarray, ndarray]:
-        r"""The minimum of a quadratic model within the limits, from each point.
+        r"""The step from each point to the minimum of a quadratic model within the constraints.
 
             min_s  gradient' s + s' metric^-1 s / 2   subject to  matrix (x + s) <= limit
 
         Args:
-            x: Points within the limits, `rows x p`.
+            x: Points within the constraints, `rows x p`.
             gradient: `rows x p`.
             metric: Inverse Hessians, `rows x p x p`, whose range are the allowed moves.
 
         Returns:
-            The steps, and the gradients of the model there with the limits' multipliers, both
-            `rows x p`. Both are 0 at a stationary point, and if a metric is too steep to be solved
-            with: a descent then drops it.
+            The steps, and the gradients at `x` plus those of the constraints times their
+            multipliers, both `rows x p`. Both are 0 at a stationary point. If a metric is too steep
+            to be solved with, only the step is 0: a descent then drops the metric.
         """
         slack = self.slack(x).clip(0.0)
         step, multipliers, solved = quadratic_programs(metric, gradient, self.normals, slack)
@@ -70,7 +70,7 @@ class Polyhedron:
         )
 
     def nearest(self, x: ndarray) -> tuple[ndarray, ndarray]:
-        r"""The nearest points by allowed moves, `rows x p`, and for which rows there is one."""
+        r"""The nearest points inside by allowed moves, `rows x p`, and which rows have one."""
         rows, p = x.shape
         metric = np.broadcast_to(self.moves, (rows, p, p))
         step, _, solved = quadratic_programs(metric, np.zeros_like(x), self.normals, self.slack(x))
@@ -92,8 +92,8 @@ def quadratic_programs(
         slack: `rows x m`.
 
     Returns:
-        The minima `rows x p`, the multipliers `rows x m`, and whether each row has been solved;
-        otherwise its limits exclude each other.
+        The minima `rows x p`, the multipliers `rows x m`, and whether each row has been solved; if
+        not, its constraints exclude each other.
     """
     bent = matrix @ metric  # rows x m x p
     kernel = bent @ matrix.T  # rows x m x m

@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def fields(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        r"""The name and the shape of each field; linear limits have no recording."""
+        r"""The name and the shape of each field; linear constraints have no recording."""
         count, p = self.count, self.p
         others = (each for each in Rows.names() if each not in (*_ENDS, "whole_step"))
         for name in (*_ENDS, *others):

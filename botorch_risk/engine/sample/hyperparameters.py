@@ -38,13 +38,13 @@ def sample_exact_gp(
         p(theta | y) ~ N(y | constant, outputscale * K + noise) * priors,    integrated over the
                                                                              constant
 
-    with the model's own priors on the hyperparameters. A hyperparameter without a prior has a flat
-    one of its logarithm, which may have no posterior. The constant of each sample is then drawn
+    with the model's own priors on the hyperparameters. Without a prior, a hyperparameter gets a
+    flat one on its logarithm, and the posterior may then not exist. The constants are drawn last,
     given the others: `c ~ N(mean, 1 / precision)`, evenly over the samples. Adaptive importance
     sampling, 384 likelihoods in four calls, has 16 to 30 times as many effective draws per second
     as differential evolution and 8 to 25 times as many as Hamiltonian steps
-    (`bench/speed/engine/hyperparameter_samplers.py`). It supports what the closed form of
-    `fit_exact_gp` supports. The model is left in evaluation mode.
+    (`bench/speed/engine/hyperparameter_samplers.py`). Models are supported as by the closed form of
+    `fit_exact_gp`. The model is left in evaluation mode.
 
     Source: [Rasmussen2006gp]_, Eq. (5.11) and Sec. 2.7; [Cornuet2012amis]_.
 
@@ -93,7 +93,7 @@ def sample_exact_gp(
 class ExactLogPosterior(LogPosterior, MarginalLikelihoodObjective):
     r"""The log posterior density of the logarithms of the hyperparameters.
 
-    As a loss it is the density at the best constant, with the logarithms' own prior densities.
+    As a loss, it takes the density at the best constant, with the logarithms' own prior densities.
     """
 
     is_of_logarithms = True

@@ -61,8 +61,8 @@ def sample_density(
     r"""Draw from each of `R` densities.
 
     Args:
-        log_density: Up to a constant; not finite where there is no density.
-        start: Around the modes.
+        log_density: The log density up to a constant; not finite outside of the support.
+        start: Locations and covariances around the modes.
         num_samples: The number `S` of samples.
         seeds: One for each row: its draws do not depend on the other rows.
         num_stages: The number of stages before the first look at the effective draws.

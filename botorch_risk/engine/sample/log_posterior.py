@@ -35,7 +35,7 @@ class SampledHyperparameters:
         effective: The effective number of independent draws that the samples stand for,
             `batch_shape` of the data; 0 for a replicate whose data cannot be sampled from, which
             keeps its hyperparameters.
-        location: The mean of the hyperparameters as a fit moves them, `R x p`.
+        location: The mean of the hyperparameters in the fit's coordinates, `R x p`.
         covariance: Their covariance, `R x p x p`.
         log_evidence: The log of the marginal likelihood over all hyperparameters, `batch_shape`, up
             to a number that models of the same data share; -inf for data that cannot be sampled
@@ -51,7 +51,7 @@ class SampledHyperparameters:
 class LogPosterior(FitObjective):
     r"""A loss that is minus a log posterior density per datum, of the parameters themselves.
 
-    Logarithms have their own density: it is the density of the hyperparameter, times its value.
+    The density of a logarithm is the density of its hyperparameter times the hyperparameter.
 
     Attributes:
         lost: The replicates that cannot be sampled from, `R`.
