@@ -51,8 +51,8 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     the model, and uses the model of the last candidate; `best_arm` uses the risk that the strategy
     optimises, including noise, context and constraints, with all data so far. It is one of the arms
     that completed trials measured in the present search space. With outcome constraints it is the
-    best of the arms that meet them with confidence, or else the least infeasible arm, as in
-    `recommend`.
+    best of the arms that meet the present ones with confidence, or else the least infeasible arm,
+    as in `recommend`.
 
     Args:
         client: The client of an experiment with a strategy of this package and at least one

@@ -36,7 +36,7 @@ class Exp3Criterion(TransitionCriterion):
     Args:
         transition_to: The node to move to.
         random_node: The name of the node of random trials.
-        inner_node: The name of the node that makes all other trials.
+        inner_node: The name of the node that makes the other trials.
         reward_scale: The scale of rewards.
         exploration: A constant rate of EXP3; Algorithm 1's schedule if omitted.
         seed: Seed of EXP3's draws.

@@ -64,7 +64,7 @@ def pending_features(
 ) -> dict[str, list[ObservationFeatures]]:
     r"""Arms that must not be suggested again, for each metric: pending or abandoned ones.
 
-    Ax leaves out metrics of which a trial has data, even data that do not count, or not yet.
+    Ax leaves out metrics of which a trial has data, even if these do not count yet or any longer.
 
     Args:
         known: What Ax has found, which may include arms of the present request.

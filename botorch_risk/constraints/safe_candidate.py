@@ -52,7 +52,7 @@ def safe_candidate(
         known_safe: `batch_shape x N` booleans, candidates that are safe whatever the model says.
         epsilon: A safe candidate cannot prove others safe if half the width of a constraint's
             interval is below this, in standard deviations of the observed outcome.
-        num_targets: How many of the best candidates that may be safe, but are not yet, to consider.
+        num_targets: How many candidates that may be safe but are not yet to consider, best first.
 
     Returns:
         Rows of X, `batch_shape` each: the candidate, and the one it may prove safe (or itself).

@@ -1,4 +1,4 @@
-r"""The objective of fitting the mean and the noise to all readings, one fit per parameter row."""
+r"""The objective of a fit of the mean and the noise to all readings, for rows of parameters."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class _Objective(FitObjective):
 
 
 class ConstantNoiseObjective(_Objective):
-    r"""The likelihood of all readings under constant noise, whose logarithm is the level."""
+    r"""The likelihood of all readings under constant noise, which the level sets."""
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         processes, replicates = self.processes, rows % len(self.num_observed)

@@ -19,7 +19,7 @@ _FEWEST = 5
 
 
 def ratios_to_others(readings: Tensor) -> Tensor:
-    r"""How far readings are from the median, relative to a distance that two thirds do not exceed.
+    r"""How far readings are from the median, in units of the distance that two thirds stay within.
 
     Readings are `batch_shape x n x k`, NaN for a missing one. The ratio of a missing reading is 0;
     all are 0 if there are fewer than five readings, or if two thirds equal the median.
@@ -62,7 +62,7 @@ def check_far_readings(readings: Tensor, origin: Tensor, num_columns: int) -> No
     more = f" and {len(far) - 1} more" if len(far) > 1 else ""
     said = (
         f"Expected readings on one scale. Got {readings[worst].item():g} in {where}{more}, "
-        f"{ratios[worst].item():.1g} times the distance from the median that two thirds of the "
+        f"at {ratios[worst].item():.1g} times the distance from the median that two thirds of the "
         "readings do not exceed: mark failures as NaN"
     )
     if ratios[worst] > HOPELESS:

@@ -272,9 +272,9 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             outcomes: Their repeats.
 
         Returns:
-            Whether the model was renewed. It is if the data differ from the present ones only in
-            their rows, and if it was built without own modules, known noise or `trim` and was not
-            conditioned. If False, the model is unchanged: build another one.
+            Whether the model was renewed: only if the data differ from the present ones in their
+            rows alone, and the model was built without modules of the user, known noise or `trim`
+            and was not conditioned. Otherwise it is unchanged: build another one.
         """
         if self._reading is None or self._reading["trims"] or self.is_conditioned:
             return False

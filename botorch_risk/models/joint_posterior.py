@@ -101,7 +101,7 @@ def _get_sampler(
 def normal_sampler(
     posterior: Posterior, sample_shape: torch.Size, seed: int | None = None
 ) -> NormalMCSampler:
-    r"""A sampler of Sobol points, BoTorch's for Gaussians; of random ones in too many dimensions.
+    r"""A sampler of Sobol points, as BoTorch's for Gaussians; in many dimensions, of random ones.
 
     The standard normal numbers are in the last base dimension of the posterior.
     """

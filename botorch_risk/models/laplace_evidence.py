@@ -239,7 +239,7 @@ class Mode(NamedTuple):
     def level_given_sites(
         self, noise_covariance: Tensor, data: Readings, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Mean and variance, `rows`, of a constant part of `h`, whose prior variance `C` has."""
+        r"""Mean and variance, `rows`, of a constant in `h` whose prior variance is part of `C`."""
         root, factor = _balanced(noise_covariance, self.likelihood.expected_curvature(data))
         whitened = torch.linalg.solve_triangular(factor, root.unsqueeze(-1), upper=False)
         known = whitened.square().sum((-2, -1))  # 1' (W^-1 + C)^-1 1

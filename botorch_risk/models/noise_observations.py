@@ -23,9 +23,9 @@ _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored
 class NoiseObservations:
     r"""Linked sample variances of the rows in which at least one replicate has repeats.
 
-    If a replicate of a batch has no repeats in such a row, its entry is a filler. It copies another
-    input of the replicate, so that input transforms are not affected, and has so much noise that it
-    has no weight.
+    If a replicate of a batch has no repeats in such a row, its entry is a filler: it has the first
+    repeated input of the replicate, so that input transforms are not affected, and so much noise
+    that it has no weight.
 
     Attributes:
         X: `batch_shape x n x d` inputs.

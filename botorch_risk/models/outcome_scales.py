@@ -137,8 +137,8 @@ FEW_REPEATED = 5
 class LevelScale(ObservedScale):
     r"""Centre logarithms of sample variances at their level, without scaling.
 
-    The level is their mean with weights `1 / (1 + trigamma)`, where trigamma is the variance of an
-    observation, and 1 that of the noise level; `default` if at most `FEW_REPEATED` are observed.
+    The level is their mean with weights `1 / (1 + trigamma)`: an observation's variance is trigamma
+    and a typical one of the noise is 1. It is `default` if at most `FEW_REPEATED` are observed.
     """
 
     noise: Tensor

@@ -214,7 +214,7 @@ class Reductions(Module):
             if widths is not None and inputs.shape[-1] not in widths:
                 wanted = " or ".join(str(width) for width in widths)
                 raise BotorchTensorDimensionError(
-                    f"Expected decisions and environment to make up the {wanted} model inputs. "
+                    f"Expected decisions and environment to make the {wanted} inputs of the model. "
                     f"Got {inputs.shape[-1]}, of {X.shape=} and a {type(environment).__name__}."
                 )
         stops = list(itertools.accumulate(inputs.shape[-2] for inputs, _ in made))

@@ -247,7 +247,7 @@ def test_refuses_what_does_not_make_the_inputs_of_the_model(matern: bool) -> Non
         acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
         for bound in (acqf.upper, acqf.mean, acqf.lower, acqf.set_X_pending):
             with pytest.raises(
-                BotorchTensorDimensionError, match=rf"make up the 3 model inputs. Got {made}"
+                BotorchTensorDimensionError, match=rf"make the 3 inputs of the model. Got {made}"
             ):
                 bound(X)
 

@@ -136,9 +136,7 @@ def learnt_transform() -> SingleTaskGP:
 @pytest.mark.parametrize("make", [unknown_kernel, learnt_transform])
 def test_botorch_fits_what_is_not_known(make) -> None:  # type: ignore[no-untyped-def]
     ours, default = make(), make()
-    with pytest.warns(
-        BotorchWarning, match="scipy` fits what the closed form does not support: a"
-    ):
+    with pytest.warns(BotorchWarning, match="scipy` fits what the closed form does not support: a"):
         fit_gpytorch_mll(loss(ours), optimizer=fit_gpytorch_mll_closed_form)
     fit_gpytorch_mll(loss(default))
     torch.testing.assert_close(objective(ours), objective(default), rtol=1e-3, atol=1e-3)

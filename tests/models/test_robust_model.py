@@ -250,7 +250,7 @@ def test_bad_models_are_refused() -> None:
 
 def test_bad_calls_are_refused() -> None:
     model = robust(gp(), Expectation())
-    with pytest.raises(BotorchTensorDimensionError, match=r"make up the 3 model inputs"):
+    with pytest.raises(BotorchTensorDimensionError, match=r"make the 3 inputs"):
         model.posterior(decisions(3, 2, d=3))
     with pytest.raises(UnsupportedError, match="risks are not"):
         model.posterior(decisions(3, 2), observation_noise=True)
@@ -286,7 +286,7 @@ def test_environments_are_laid_side_by_side() -> None:
 
 def test_other_inputs_than_the_model_has_are_refused() -> None:
     risks = Reductions([Reduction(0, ENVIRONMENT, Expectation())])
-    with pytest.raises(BotorchTensorDimensionError, match=r"make up the 3 model inputs .* Got 4"):
+    with pytest.raises(BotorchTensorDimensionError, match=r"make the 3 inputs .* Got 4"):
         risks.expand(decisions(2, d=3), [0], (3,))
     assert risks.expand(decisions(2, d=3), [0], None).inputs.shape == (2, 4, 4)
 

@@ -1,7 +1,7 @@
 r"""The loss of a fit as a function of tensors alone, which a device records for many rounds.
 
 `MarginalLikelihoodObjective` has the same loss for rows that a host moves. Training points are
-padded with independent ones, so that a recording serves until a round has more than its shape.
+padded with independent ones, so that a recording serves until a round has too many for its shape.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Plain = tuple[tuple[int, ...], tuple[float, ...], float]
 
 
 def plain_constraints(name: str, constraints: Constraints, d: int) -> Iterator[Plain]:
-    r"""Check constraints on `d` columns, return them as numbers, and resolve negative columns.
+    r"""Check constraints on `d` columns (negative ones count from the end); return plain numbers.
 
     Raises:
         UnsupportedError: If a constraint is on several points at once.

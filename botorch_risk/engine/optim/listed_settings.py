@@ -14,7 +14,7 @@ def listed_settings(
 ) -> ndarray | None:
     r"""All vectors `x` of whole numbers from 0 to `length` with `matrix @ x <= limit`, `n x d`.
 
-    They are built column by column, without any start that later columns cannot bring within the
+    They are built column by column, dropping at once what later columns cannot bring within the
     limits. They are in ascending order; None if there are more than `most`. `rounding` is how far a
     sum may exceed its limit.
     """

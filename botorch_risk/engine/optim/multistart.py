@@ -99,8 +99,8 @@ def optimize_acqf_replicates(
             Sobol points; `raw_samples` is then ignored. Each column of `discrete_dims` starts at
             the value nearest to the point's.
         inequality_constraints: Tuples of columns `n`, their coefficients `n` and the least sum, as
-            in `optimize_acqf`, for each point by itself. They must not be on categories, and only
-            on evenly spaced values of `discrete_dims`.
+            in `optimize_acqf`, for each point by itself. None may be on a category; those on
+            columns of `discrete_dims` need evenly spaced values.
         equality_constraints: Likewise, tuples of columns `n`, coefficients `n` and the exact sum.
 
     Returns:
