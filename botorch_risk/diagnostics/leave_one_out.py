@@ -37,11 +37,11 @@ class LeaveOneOut:
         noise: `batch_shape x n` predicted noise variances of one repeat.
         sample_variances: `batch_shape x n` sample variances of the repeats; NaN if unused.
         noise_residuals: `batch_shape x n` residuals of the sample variances, standardised on the
-            scale of the noise process; NaN likewise.
+            scale of the noise process; NaN if unused.
         noise_ratio: `batch_shape`, the ratio of the largest to the smallest noise variance at the
             rows; None if the noise is not learnt from readings.
         noise_factor: `batch_shape`, the factor by which they are uncertain: two posterior standard
-            deviations of their logarithm, averaged over rows. None likewise.
+            deviations of their logarithm, averaged over rows. None as for `noise_ratio`.
         num_dropped: Readings that the model left out as wrong.
         box: How far the intervals hold away from the rows; None without `bounds`.
     """

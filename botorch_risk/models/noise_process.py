@@ -175,7 +175,7 @@ class NoiseProcess(Module, ABC):
         r"""Eq. (16) at further points: the upper bound divided by the number of repeats.
 
         Raises:
-            ValueError: If the upper bound is not positive and no floor is set.
+            ValueError: If the upper bound is not positive and `min_noise_variance` is not set.
         """
         noise = self.upper(X, beta)
         if not (noise > 0).all():

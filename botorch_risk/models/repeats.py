@@ -199,7 +199,7 @@ class RepeatedOutcomes:
         shape = counts.shape[-2:]
         if counts.numel() > 1 and (len(shape) < 2 or shape not in ((1, 1), (X.shape[-2], 1))):
             raise BotorchTensorDimensionError(
-                "Expected `num_repeats` to be a number or a tensor `... x n x 1` with "
+                "Expected `num_repeats` to be a number, or of shape `... x n x 1` with "
                 f"n = {X.shape[-2]}. Got {tuple(counts.shape)}."
             )
         return counts

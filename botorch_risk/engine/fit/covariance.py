@@ -44,7 +44,7 @@ class TrainingCovariance:
         return cls(covariance, Z, lengthscale, scale, correlation, slope, has_outputscale)
 
     def gradient(self, sensitivity: Tensor) -> Tensor:
-        r"""Derivatives in hyperparameters, `rows x p`, from the derivative in the covariance."""
+        r"""Derivatives in lengthscales and output scale, `rows x p`, from those in covariances."""
         # `lengthscale_gradient` halves and negates, for Eq. (5.9).
         weighted = -2 * sensitivity * self._slope
         found = [lengthscale_gradient(self._Z, weighted, self._outputscale, self._lengthscale)]

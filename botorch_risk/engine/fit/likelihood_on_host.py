@@ -35,7 +35,7 @@ class LikelihoodOnHost:
             None if the constant is a hyperparameter, or 0.
         nu: The smoothness of the kernel.
         slices: The positions of the hyperparameters by name, in the order of their derivatives.
-        known: The results so far: a fit ends at a point that it has visited, and needs them there.
+        known: The results so far, since a fit ends at a point already seen and needs its constant.
     """
 
     differences: list[ndarray]

@@ -29,7 +29,7 @@ class PointwiseAcquisition(Protocol):
     r"""An acquisition function that evaluates many points at once, each by itself.
 
     Ordinary acquisition functions take `m` points as `m x batch_shape x 1 x d`, which repeats the
-    model's training data `m` times. As `batch_shape x m x d`, points do not repeat them.
+    model's training data `m` times. With points `batch_shape x m x d` they are not repeated.
 
     `optimize_acqf_replicates` differentiates it by autograd, or asks its `value_and_gradient(X)`,
     if it has one, for values `batch_shape x m` and gradients `batch_shape x m x d`.

@@ -176,7 +176,7 @@ class PosteriorCache:
         norms: Their squared norms, `batch_shape x 1 x n`.
         factor: `batch_shape x n x n`, the inverse Cholesky factor of `K + S`; times the root
             of the outputscale if `kernel` is known.
-        weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale likewise.
+        weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale if so.
         constant: `batch_shape x 1`, the prior mean if it is a constant, else `None`.
         units: The map from latent moments to the units of the outcome, if it is affine and the same
             for all points, else `None`.

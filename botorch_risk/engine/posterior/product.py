@@ -136,7 +136,7 @@ class ProductMarginals:
     ) -> Callable[[ndarray], tuple[ndarray, ndarray]] | None:
         r"""`reduced` of bounds as a NumPy function of few decisions, with all else computed once.
 
-        `num_decisions` is the largest number of decisions of each entry of the batch. It maps
+        `num_decisions` is the largest number in each entry of the batch. The function maps
         decisions `batch_shape x m x d_x` to numbers and gradients; None if there is no closed form,
         an input transform does more than scale, or PyTorch is faster.
         """

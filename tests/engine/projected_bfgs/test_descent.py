@@ -150,7 +150,7 @@ def test_no_step_is_longer_than_allowed() -> None:
 
 @pytest.mark.parametrize(
     ("start", "lower", "message"),
-    [(np.zeros(2), 0.0, "`rows x p`"), (np.zeros((1, 2)), 2.0, "lower bounds")],
+    [(np.zeros(2), 0.0, "`rows x p`"), (np.zeros((1, 2)), 2.0, "`lower` <= `upper`")],
 )
 def test_bad_input(start: ndarray, lower: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
