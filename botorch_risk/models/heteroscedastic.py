@@ -415,7 +415,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             `batch_shape x n x 1` variances, > 0.
 
         Raises:
-            ValueError: If the upper bound of the noise is not positive, without a `min_noise_variance`.
+            ValueError: If the upper bound is not positive and `min_noise_variance` is not set.
         """
         X = checked_points(X, self)
         return self._noise_of_means(X, self._outcomes.counts_at(X, num_repeats))
@@ -547,7 +547,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         r"""Evaluate Eq. (16) again at all training points; needed only after changes by hand.
 
         Raises:
-            ValueError: If the upper bound of the noise is not positive, without a `min_noise_variance`.
+            ValueError: If the upper bound is not positive and `min_noise_variance` is not set.
         """
         self._require_own_data()
         self.noise.observe_readings(self.mean_model, self._outcomes)

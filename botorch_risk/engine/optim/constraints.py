@@ -25,7 +25,7 @@ def plain_constraints(name: str, constraints: Constraints, d: int) -> Iterator[P
         columns = torch.as_tensor(columns)
         if columns.dim() != 1:
             raise UnsupportedError(
-                f"Expected constraints on single points in `{name}`, with columns of shape `n`. "
+                f"Expected `{name}` on each point by itself, with columns of shape `n`. "
                 f"Got {tuple(columns.shape)}."
             )
         if len(columns) != len(coefficients):
