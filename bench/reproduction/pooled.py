@@ -110,6 +110,8 @@ CLAIMS = [
             ("SBO-KDE", "DRBO-KDE"),
             ("SBO-KDE", "GP-UCB"),
             ("DRBO-KDE", "GP-UCB"),
+            ("SBO-KDE", "StableOpt"),
+            ("DRBO-KDE", "StableOpt"),
             ("DRBO-KDE", "DRBO-MMD"),
         )
     ),

@@ -16,9 +16,8 @@ NAMES = [each.name for each in EXPERIMENTS]
 CAMPAIGN = Campaign(
     "SBO-KDE and DRBO-KDE, portfolio",
     [
-        Series(NAMES, LEARNT, num_seeds=10, num_rounds=NUM_ROUNDS),
-        Series(NAMES, ("StableOpt", "DRBO-MMD-minimax"), num_seeds=10, num_rounds=NUM_ROUNDS),
-        Series(NAMES, "DRBO-MMD", num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(NAMES, (*LEARNT, "StableOpt"), num_seeds=40, num_rounds=NUM_ROUNDS),
+        Series(NAMES, ("DRBO-MMD-minimax", "DRBO-MMD"), num_seeds=10, num_rounds=NUM_ROUNDS),
     ],
     block_size=10,
     modules=["bench.reproduction.kde.portfolio"],
