@@ -3,9 +3,9 @@ r"""Acquisition functions for decisions under risk, one method per file.
 Importing this package registers an input constructor for each, for BoTorch's
 `get_acqf_input_constructor` and for Ax.
 
-One of your own derives from `PointwiseAcquisitionFunction` and defines `score`, the values of
-points; with `_condition`, also how points under evaluation count. `OutcomesOverW` gives it the
-moments of the outcome at all w. CONTRIBUTING.md has one in full.
+A class of your own derives from `PointwiseAcquisitionFunction` and defines `score`, the values of
+points, and, if it wishes, `_condition`, how points under evaluation count. `OutcomesOverW` gives it
+the moments of the outcome at all w. CONTRIBUTING.md has a full example.
 """
 
 from .joint_risk_ucb import JointRiskUpperConfidenceBound

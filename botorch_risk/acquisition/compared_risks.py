@@ -31,15 +31,15 @@ _CHUNK_COVARIANCES = ChunkSize(cpu=2**22, gpu=2**27)
 
 @dataclass(frozen=True, eq=False)
 class ComparedRisks:
-    r"""The compared decisions under the posterior, for `B` replicates.
+    r"""The compared decisions and their risks under the posterior, for `B` replicates.
 
     Attributes:
         environment: The distribution of W.
         decisions: `B x P x d_x`.
         process: The process of the outcome.
         risk: `B x P` expected risks.
-        sums: The outcomes of each decision over W under weights `B x P x n_w`, which are the
-            gradients of its risk in the mean.
+        sums: Weighted sums of the outcomes of each decision over W; the weights `B x P x n_w` are
+            the gradients of its risk in the mean.
         pairs: The outcomes at all (x, w_j), if every decision meets the same w_j.
     """
 
@@ -97,7 +97,7 @@ class ComparedRisks:
         return _CHUNK_VALUES.rows(X.device, B * P * n_w * (1 if is_product else n_w))
 
     def slopes(self, readings: Tensor) -> Tensor:
-        r"""The move of each expected risk per standard deviation of a reading, `B x m x P`.
+        r"""The change of each expected risk per standard deviation of a reading, `B x m x P`.
 
         The readings are `B x m x d`.
         """
@@ -120,7 +120,7 @@ class ComparedRisks:
     def reduced_over_w(self, X: Tensor, reduce: SlopeReduction | None) -> Tensor | None:
         r"""A number computed from the slopes at each w, `B x m`, in NumPy and as one graph node.
 
-        None unless there is a closed form for few decisions.
+        Returns None unless there is a closed form, which only few decisions have.
         """
         pairs = None if reduce is None else self.pairs
         host = None if pairs is None else pairs.on_host_with(self.sums, X)
@@ -137,13 +137,13 @@ class ComparedRisks:
 
     @cached_property
     def variance(self) -> Tensor:
-        r"""The variance of each risk, `B x P`, exact if it is linear in the outcomes: `q' C q`."""
+        r"""The variance `q' C q` of each risk, `B x P`, exact for risks linear in the outcomes."""
         variance: Tensor = self.sums.variance()
         return variance
 
     @cached_property
     def covariance(self) -> Tensor:
-        r"""The covariances of the risks, `B x P x P`, as far as each is linear in the outcomes."""
+        r"""The covariances of the risks, `B x P x P`, exact if each is linear in the outcomes."""
         if self.environment.independent:
             known: Tensor | None = self.sums.covariances(self.environment.points.shape[-1])
             if known is not None:

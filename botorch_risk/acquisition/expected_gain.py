@@ -39,10 +39,10 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
 
         log( E[max_p (a_p + s_p Z)] - max_p a_p ),   Z standard normal
 
-    Of the lines on the upper envelope, in the order of their slopes, each adds
+    The lines on the upper envelope are taken in the order of their slopes. Each adds
     `(s_p - s_q) h(-|c|)`: q is the line before it, c the point at which the two cross, and h is the
-    expected improvement of `log_standard_improvement`. Sec. 3 of [Frazier2009kgcb]_. All terms are
-    positive, so nothing is lost to rounding.
+    expected improvement of `log_standard_improvement` (Sec. 3 of [Frazier2009kgcb]_). All terms are
+    positive, so no digits cancel.
 
     Args:
         values: `... x P`.
@@ -58,15 +58,15 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
 
 
 def largest_log_gains(values: Tensor, slopes: Tensor, excluded: Tensor) -> Tensor:
-    r"""The log expected gains of candidates, or a bound if it shows that one is not the largest.
+    r"""The log expected gains of candidates, or an upper bound where it rules a candidate out.
 
     The gain of several lines is at most the sum of the gains of each with the best one, which needs
     no envelope. Of the 4,800 candidates of a large table, the bound leaves 1 to 100.
 
     Args:
-        values: `R x F x P`, of `F` sets of lines, over which the gains are added up.
-        slopes: `R x m x P`, of `m` candidates.
-        excluded: `R x m`, whether a candidate is left out: minus infinity.
+        values: `R x F x P`, for `F` sets of lines, over which the gains are added up.
+        slopes: `R x m x P`, for `m` candidates.
+        excluded: `R x m`, whether a candidate is left out; its gain is then minus infinity.
 
     Returns:
         `R x m`.

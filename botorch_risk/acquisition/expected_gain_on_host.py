@@ -1,6 +1,6 @@
-r"""The gain of the largest of a few lines, in NumPy; `expected_gain` has it for tensors.
+r"""The expected gain of the largest of a few lines, in NumPy; `expected_gain` is for tensors.
 
-With four sets of 28 lines the arithmetic takes a third of the time of the PyTorch calls.
+With four sets of 28 lines, NumPy takes a third of the time of the PyTorch calls.
 """
 
 import math
@@ -65,7 +65,7 @@ def _intervals(a: ndarray, s: ndarray) -> tuple[ndarray, ndarray]:
 def best_gain_over_w(
     a: ndarray, s: ndarray, supported: ndarray
 ) -> tuple[ndarray, ndarray, ndarray]:
-    r"""The log gain of one reading of each decision, at the w of `LogRiskKnowledgeGradient`.
+    r"""The log gain of one reading of each decision, at the w of largest gain.
 
     Args:
         a: `B x P` values of the lines.

@@ -6,7 +6,7 @@ For normal values `f ~ N(mu, C)` at the points of W, and any measure `rho` that 
     cov(rho(f), f(x', w')) = q' cov(f, f(x', w'))                            Stein's identity
 
 so `q` says how much each value of W contributes to the risk. The identity is exact; `a` and `q` are
-averages over a few antithetic samples, or closed forms if the measure has one (`expected`).
+averages over a few antithetic samples, or closed forms if the measure has them (`expected`).
 """
 
 from collections.abc import Callable
@@ -39,13 +39,13 @@ def expected_risk(
     r"""The expected risk of normal values, and its gradient in their mean.
 
     Args:
-        risk_measure: Bound to its environment.
-        mean: `... x n_w`, like the variance.
+        risk_measure: A measure that is bound to its environment.
+        mean: `... x n_w`, the shape of the variance too.
         variance: `... x n_w`.
         weights: Probabilities, broadcastable to `... x n_w`.
         covariance: Returns `... x n_w x n_w`; called only if the measure has no closed form.
-        num_samples: Antithetic samples, an even number; unused by a measure with a closed form.
-            They are the same numbers in every call.
+        num_samples: Number of antithetic samples, even; unused by a measure with a closed form. The
+            samples are the same in every call.
     """
     with torch.enable_grad():
         center = mean.detach().requires_grad_()
@@ -69,8 +69,8 @@ def moments_of_risk(
     r"""Mean and variance of the risk of normal values, `...` each, differentiable in both moments.
 
     If the measure's expectation has a closed form, the variance is `q' C q`, which is exact if the
-    measure is linear in the values. Otherwise both come from scrambled Sobol samples, best a power
-    of 2, the same in every call. The covariance is `... x n_w x n_w`; see also `expected_risk`.
+    measure is linear in the values. Otherwise both come from the same scrambled Sobol samples in
+    every call, best a power of 2. The covariance is `... x n_w x n_w`; see also `expected_risk`.
     """
     variance = covariance.diagonal(dim1=-2, dim2=-1)
     tracked = torch.is_grad_enabled() and mean.requires_grad

@@ -1,7 +1,7 @@
 r"""Register our acquisition functions with BoTorch's `get_acqf_input_constructor`, and so with Ax.
 
 BoTorch's registry takes a third of a second to import (it brings SciPy's statistics), and a loop
-that builds its acquisition function itself never asks it. So each class is registered at once if
+that builds its acquisition function itself never needs it. So each class is registered at once if
 the registry has been imported, and otherwise when anyone first imports it.
 """
 
@@ -20,7 +20,7 @@ _waiting: dict[type, Callable[..., dict[str, Any]]] = {}
 
 
 def register_input_constructor(kind: type, construct: Callable[..., dict[str, Any]]) -> None:
-    r"""Tell BoTorch how to build the arguments of an acquisition function from Ax's.
+    r"""Tell BoTorch how to turn Ax's arguments into those of an acquisition function.
 
     `construct` is called with a `model` and any options by name, and returns the arguments of
     `kind`.

@@ -18,25 +18,25 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
 
         score(x) = E[ risk(f(x, W)) ] + sqrt(beta) sd[ risk(f(x, W)) ]
 
-    over the posterior of f. `RiskUpperConfidenceBound` uses the risk of pointwise bounds, as if
-    the outcomes at all values of W were at their bounds at once. If each reading shows one value of
-    W, that bound hardly falls before all of W has been read, and the search stays at one decision.
+    over the posterior of f. `RiskUpperConfidenceBound` uses the risk of pointwise bounds, as if the
+    outcomes at all values of W were at their bounds at once. If each reading shows one value of W,
+    that bound hardly falls before all values have been read, and the search stays at one decision.
     The standard deviation of the risk falls with every informative reading. The bound is valid as
     far as the posterior of the risk is normal, which it is for measures that are linear in the
     outcomes. It does not hold uniformly over W.
 
     `mean` is the expected risk. The risk of the posterior mean would ignore that an unobserved tail
     may be worse than it seems. Both have a closed form for the expectation; otherwise they use
-    `num_samples` joint samples over W, which is slow for a measure that solves a program for each,
-    such as a ball in maximum mean discrepancy. Under a squared-exponential kernel the samples have
-    low rank and their gradient is a closed form. Single-outcome, q = 1: use `sequential=True`
-    for a batch.
+    `num_samples` joint samples over W, which is slow for a measure that solves an optimisation
+    problem for each sample, such as a ball in maximum mean discrepancy. Under a squared-exponential
+    kernel the samples have low rank and their gradient is a closed form. Single-outcome, q = 1: use
+    `sequential=True` for a batch.
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
             environment that perturbs x.
         environment: As in `RiskUpperConfidenceBound`, like the other arguments.
-        num_samples: Sobol samples of the outcomes over W, best a power of 2.
+        num_samples: Number of Sobol samples of the outcomes over W, best a power of 2.
 
     Raises:
         UnsupportedError: If the posterior of the model is not Gaussian, the measure needs points

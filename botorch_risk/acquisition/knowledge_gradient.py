@@ -22,11 +22,11 @@ class LogRiskKnowledgeGradient(RiskLookahead):
 
         score(x) = log( E_Z[ max_p ( a_p + s_p(x, w) Z ) ] - max_p a_p )
 
-    where p runs through decisions that are compared, with expected risks and slopes as in
-    `RiskLookahead`, which describes the arguments and errors: `X_compared` holds decisions that may
-    be recommended, see `decisions_to_compare`. The maximum over lines is in closed form
-    (`log_expected_gain`), as in the knowledge gradient for correlated beliefs
-    [Frazier2009kgcb]_. `log_gain` scores any reading (x, w).
+    where p runs through the compared decisions, whose expected risks and slopes are those of
+    `RiskLookahead`; it describes the arguments and errors too. `X_compared` holds decisions that
+    may be recommended, see `decisions_to_compare`. The maximum over lines has a closed form
+    (`log_expected_gain`), as in the knowledge gradient for correlated beliefs [Frazier2009kgcb]_.
+    `log_gain` scores any reading (x, w).
 
     Example:
         >>> from botorch.optim import optimize_acqf
@@ -88,12 +88,12 @@ def decisions_to_compare(
 ) -> Tensor:
     r"""Select the decisions that are likely to be recommended.
 
-    Half have the largest upper bound of the risk, half the largest risk of the mean. Each half has
-    a decision once while another is left, however often it was given: if all compared decisions are
-    the same one, nothing can be gained.
+    Half have the largest upper bound of the risk, half the largest risk of the mean. Neither half
+    repeats a decision, however often it was given, while a different one is left: if all compared
+    decisions are the same one, nothing can be gained.
 
     Args:
-        bound: The bound of the risk.
+        bound: The bound of the risk, whose `upper` and `mean` rank the decisions.
         X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones; or
             `m x d_x` for all of the batch.
         num_compared: The number of decisions, even and at least 2.

@@ -40,7 +40,7 @@ def lacing_mask(
     Source: [Nguyen2021vucb]_, Definition 1 and Corollary 1.1. They exist for every distribution
     (Theorem 1). Both values-at-risk are computed here from the numbers that they are compared with,
     so that rounding cannot empty the set. Points of weight 0 are not in the support. Remark 1 of
-    the paper bounds the probability of the set by the risk level; with atoms that does not hold,
+    the paper bounds the probability of the set by the risk level; if W has atoms, that is not true,
     since `P(l(W) <= VaR(l(W)))` is at least the level.
 
     Args:
@@ -54,8 +54,8 @@ def lacing_mask(
         `... x n_w` booleans, at least one of each row true.
 
     Raises:
-        InputDataError: If no value in a row laces, because the level is within rounding of a
-            partial sum of the weights.
+        InputDataError: If no value in a row is lacing, because the level is within rounding error
+            of a partial sum of the weights.
 
     Example:
         >>> lower = torch.tensor([0.0, 1.0, 2.0])  # Example 1 of the paper, level 0.4
@@ -96,19 +96,19 @@ def covering_mask(
     the regret of a decision by `u(w) - l(w)` (Lemma 3 of [Nguyen2021vucb]_), so an observation
     there reduces the bound. The idea carries over as follows:
 
-    - A coherent measure is the smallest expectation over a set of distributions, so that
-      `risk(u) - risk(l) <= E_Q[u - l]`, an average: the bounds at some w in the support of Q are as
-      wide. That is a value of the lower tail for CVaR, any value for the expectation, and the
-      minimiser of the lower bound for the worst case, which is StableOpt's choice
+    - A coherent measure is the smallest expectation over a set of distributions, so
+      `risk(u) - risk(l) <= E_Q[u - l]`. The right side is an average, so at some w in the support
+      of Q the bounds are as wide. For CVaR, w is in the lower tail; for the expectation, anywhere;
+      for the worst case, it minimises the lower bound, StableOpt's choice
       [Bogunovic2018stableopt]_.
-    - Value-at-risk is no such average (Example 1 of the paper): it needs `lacing_mask`.
-    - Enclosure, the property of lacing values, is not possible: no single value need enclose a
-      mean.
+    - Value-at-risk has no such Q (Example 1 of the paper): it needs `lacing_mask`.
+    - Enclosure, the property of lacing values, is impossible: bounds at one w need not enclose
+      those of a mean.
 
     Args:
         risk_measure: `Expectation`, `ConditionalValueAtRisk`, `WorstCase` or
             `TotalVariationBall`, whose Q may include points of weight 0.
-        lower: As in `lacing_mask`, `... x n_w`, like the upper bounds and the weights.
+        lower: Lower bounds of the outcome, `... x n_w`; all three are as in `lacing_mask`.
         upper: Upper bounds, `... x n_w`.
         weights: Probabilities, broadcastable to `... x n_w`.
 
@@ -169,16 +169,16 @@ def select_lacing_value(
     [Nguyen2021vucb]_. Ties are broken at random.
 
     - `"probability"`: the most probable one, V-UCB Prob (Sec. 3.3). For a continuous distribution,
-      the one with the largest density among its points: the minimiser over these points of the
-      paper's L_LV-P (Sec. 3.5), which is minus the density at values that lace and at least 0 at
-      all others; the mixture of units and the jumps of L_LV-P do not enter a ranking.
-    - `"uniform"`: any one with the same probability, V-UCB Unif (Sec. 4).
+      the one with the largest density among its points. It minimises the paper's L_LV-P (Sec. 3.5)
+      over these points, which is minus the density at lacing values and at least 0 at all others.
+      L_LV-P mixes units and has jumps, but neither changes this ranking.
+    - `"uniform"`: one drawn with equal probabilities, V-UCB Unif (Sec. 4).
     - `"variance"`: the one with the largest posterior variance.
 
     Args:
         acqf: The bound that chose the decisions, its `beta` > 0 for the rule `"variance"`.
         X: Decisions that do not interact, `batch_shape x m x d_x`.
-        rule: How to choose.
+        rule: How to choose, as above.
         seeds: One for each replicate, `batch_shape.numel()` in all.
 
     Returns:
@@ -186,7 +186,7 @@ def select_lacing_value(
         perturbed decision for an `InputPerturbation`.
 
     Raises:
-        InputDataError: If nothing laces, which rounding alone could bring about.
+        InputDataError: If no value is lacing, which can only be caused by rounding.
         UnsupportedError: If the measure is neither value-at-risk nor one of `covering_mask`, or the
             rule needs a density and the distribution has none, for example if it is clipped.
 
@@ -221,19 +221,20 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
 
         VaR(f(x*, W)) - VaR(f(x, W)) <= u(x, w) - l(x, w) = 2 sqrt(beta) sigma(x, w)
 
-    Lemma 3 of [Nguyen2021vucb]_. It is valid if the bounds are, x maximises the acquisition
-    function over all decisions, `select_lacing_value` chose w for it, both by this bound, and the
-    outcome of the query is not known yet. Then `VaR(f(x*)) <= VaR(u(x*)) <= VaR(u(x)) <= u(x, w)`,
-    and `VaR(f(x)) >= VaR(l(x)) >= l(x, w)`. For the coherent measures of `covering_mask` the width
-    is at least as large as the width of the risk's bounds.
+    Lemma 3 of [Nguyen2021vucb]_. It is valid if the bounds are, x maximises `acqf` over all
+    decisions, `select_lacing_value` chose w for x by the same `acqf`, and the outcome of the query
+    is not known yet. Then `VaR(f(x*)) <= VaR(u(x*)) <= VaR(u(x)) <= u(x, w)`, and
+    `VaR(f(x)) >= VaR(l(x)) >= l(x, w)`. For the coherent measures of `covering_mask` the width is
+    at least as large as the width of the risk's bounds.
 
-    The smallest one of all rounds bounds the regret of the best decision so far. For any other
-    decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with `best`
-    the maximiser of `acqf`. The probability follows from `beta`: see `bayesian_beta` and
-    `rkhs_beta`. Pending decisions do not count, as nothing is known about them yet.
+    The smallest such bound of all rounds bounds the regret of the best decision so far. For any
+    other decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with
+    `best` the maximiser of `acqf`. The probability of the bound follows from `beta`: see
+    `bayesian_beta` and `rkhs_beta`. Pending decisions do not count, as nothing is known about them
+    yet.
 
     Args:
-        acqf: The bound that chose the decisions, and values for them.
+        acqf: The bound by which the decisions, and values of W for them, were chosen.
         queries: `batch_shape x m x d`, as from `select_lacing_value`.
 
     Returns:
@@ -264,7 +265,7 @@ def _checked_risks(
     def refuse() -> None:
         if not finite.all():
             raise InputDataError(f"Expected finite bounds. Got {bounds[~finite][0]}.")
-        raise ValueError(f"Expected `lower <= upper`. Got {(lower - upper).max()} above it.")
+        raise ValueError(f"Expected `lower <= upper`. Got `lower` {(lower - upper).max()} larger.")
 
     expect((finite & (bounds[0] <= bounds[1])).all(), refuse)
     return measure(lower, weights), measure(upper, weights)

@@ -182,11 +182,11 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
         score(x) = ucb_f(x) - risk_aversion * lcb_var(x)
         ucb_f(x) = mean(x) + sqrt(beta) sigma(x),   lcb_var(x) = quantile of the noise variance
 
-    Source: [Makarova2021rahbo]_, Sec. 3.3 with Eqs. (7), (15); with the noise known, Eq. (9).
-    With `risk_aversion=0` it is BoTorch's `UpperConfidenceBound` on the heteroscedastic
-    model; with `noise_beta=None`, which trusts the predicted noise, it is the second stage of
-    RAHBO-US. Single-outcome, q = 1: use `sequential=True`, or `qRiskAverseUpperConfidenceBound` for
-    a joint batch.
+    Source: [Makarova2021rahbo]_, Sec. 3.3 with Eqs. (7), (15); if the noise is known, Eq. (9). With
+    `risk_aversion=0` it is BoTorch's `UpperConfidenceBound` of the heteroscedastic model; with
+    `noise_beta=None`, which trusts the predicted noise, it is the second stage of RAHBO-US.
+    Single-outcome, q = 1: use `sequential=True`, or `qRiskAverseUpperConfidenceBound` for a joint
+    batch.
 
     Example:
         >>> from botorch.optim import optimize_acqf
@@ -214,8 +214,8 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
 
         score(x) = lcb_f(x) - risk_aversion * ucb_var(x)
 
-    Source: [Makarova2021rahbo]_, Corollary 1.1. Its maximiser over a domain, or over the
-    evaluated points (`botorch_risk.recommend`), is the point that is good with confidence.
+    Source: [Makarova2021rahbo]_, Corollary 1.1. Its maximiser over a domain, or over the evaluated
+    points (`botorch_risk.recommend`), is the point whose value is guaranteed to be highest.
 
     Example:
         >>> from botorch_risk.examples import noisy_model, settings
@@ -239,7 +239,7 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
 
 
 def require_mean_variance_gp(model: Model) -> None:
-    r"""Raise UnsupportedError unless the model learns, or knows, its noise."""
+    r"""Raise UnsupportedError unless the model learns its noise or is given it."""
     if not isinstance(model, MeanVarianceGP):
         raise UnsupportedError(
             f"Expected a MeanVarianceGP, which knows its noise. Got {type(model).__name__}."
@@ -288,18 +288,18 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         score(X) = 1 / q sum_j [ mean_j + sqrt(beta) sigma_j - risk_aversion lcb_var_j ]
 
     `sigma_j` is the standard deviation of f at point j, and `lcb_var_j` the lower bound of the
-    noise variance at `noise_beta`, once the points before j (pending ones first) were repeated and
-    came out as expected: the hallucinated observations of batch UCB [Desautels2014batch]_. A term
+    noise variance, both as if the points before j (pending ones first) had been evaluated with the
+    expected results: the hallucinated observations of batch UCB [Desautels2014batch]_. A term
     equals `RiskAverseUpperConfidenceBound` at point j with the points before it pending. So
     `sequential=True` maximises the same sum greedily, and q = 1 gives the analytic bound of
     Algorithm 1 of [Makarova2021rahbo]_.
 
     Every point of a batch is evaluated, so the risk of every point counts. (A maximum over the
     batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but the
-    best.) If no bound of the noise is negative, always with the log link, the score never rises
-    with the aversion. A sum over points has a local optimum for each combination of their optima:
-    give `optimize_acqf` about 1,000 `raw_samples` for q = 4, or start it from the sequential batch
-    by `batch_initial_conditions`.
+    best.) If no bound of the noise is negative, as is always so with the log link, the score never
+    rises with `risk_aversion`. A sum over points has a local optimum for each combination of their
+    optima: give `optimize_acqf` about 1,000 `raw_samples` for q = 4, or start it from the
+    sequential batch by `batch_initial_conditions`.
 
     Example:
         >>> from botorch_risk.examples import noisy_model
@@ -324,7 +324,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         r"""Builds the acquisition function.
 
         Args:
-            model: As in `RiskAverseUpperConfidenceBound`, like the weights, which are numbers here.
+            model: As in `RiskAverseUpperConfidenceBound`; here the weights below are numbers.
             beta: Squared width of the bound of f.
             noise_beta: Squared width of the bound of the noise; `None` for the predicted noise.
             risk_aversion: Weight of the variance, >= 0.
@@ -333,7 +333,8 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
             X_pending: `n' x d` points under evaluation.
 
         Raises:
-            UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is another.
+            UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is of
+                another.
         """
         model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
         if type(posterior_transform) not in (type(None), ScalarizedPosteriorTransform):
@@ -389,9 +390,9 @@ class MeanVarianceObjective(MCAcquisitionObjective):
         objective(f, x) = f(x) - risk_aversion * v(x)
 
     v is the predicted noise variance, or its lower confidence bound if `noise_beta` is
-    given, which is optimistic about noise that is not known yet. Eq. (2) of
-    [Makarova2021rahbo]_ for other acquisition functions than the paper's:
-    `qLogNoisyExpectedImprovement` with it proposes points that improve the mean-variance value.
+    given, which is optimistic about noise that is not known yet. Eq. (2) of [Makarova2021rahbo]_,
+    for acquisition functions other than the paper's: `qLogNoisyExpectedImprovement` then proposes
+    points that improve the mean-variance value.
 
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
@@ -438,13 +439,13 @@ class MeanVarianceObjective(MCAcquisitionObjective):
 
         Args:
             samples: `sample_shape x batch_shape x q x m` samples, including the outcome f.
-            X: The `batch_shape x q x d` points that they were drawn at.
+            X: The `batch_shape x q x d` points at which they were drawn.
 
         Returns:
             `sample_shape x batch_shape x q` values.
 
         Raises:
-            UnsupportedError: If the acquisition function does not pass its points.
+            UnsupportedError: If the acquisition function does not pass its points to the objective.
         """
         if X is None:
             raise UnsupportedError(

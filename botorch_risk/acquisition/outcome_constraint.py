@@ -19,7 +19,7 @@ class OutcomeConstraint(ABC):
 
     Attributes:
         outcome: The index of the outcome in the model.
-        threshold: In units of the outcome, or of its risk.
+        threshold: The threshold, in units of the outcome or of its risk.
         at_most: Whether small outcomes are good.
     """
 
@@ -30,7 +30,7 @@ class OutcomeConstraint(ABC):
     @property
     @abstractmethod
     def limit(self) -> float:
-        r"""The value that the risk has to reach; larger is better."""
+        r"""The value that the risk has to reach, where larger risks are better."""
 
     @abstractmethod
     def bound(self, model: Model, beta: float | Tensor) -> Any:
@@ -49,27 +49,27 @@ class OutcomeConstraint(ABC):
         r"""The bound of an objective with this and other constraints."""
 
     def under(self, environment: Environment) -> OutcomeConstraint:
-        r"""The constraint under a distribution that has been learnt since; here, itself."""
+        r"""The constraint under a distribution of W that has since been learnt; here, itself."""
         return self
 
     @abstractmethod
     def of_negative(self) -> OutcomeConstraint:
-        r"""The same requirement of the negative outcome."""
+        r"""The same requirement, stated for minus the outcome."""
 
     def warn_if_out_of_reach(self, model: Model) -> None:
-        r"""Warn if no observation is near the threshold, as if it had another unit."""
+        r"""Warn if no observation is near the threshold, whose unit may then be wrong."""
         warn_if_out_of_reach(model, self.outcome, self.threshold, self.at_most)
 
 
 def check_constraints(constraints: Sequence[Any]) -> None:
-    r"""Raise TypeError unless each is a constraint of an outcome."""
+    r"""Raise TypeError unless each is an `OutcomeConstraint`."""
     for each in constraints:
         if not isinstance(each, OutcomeConstraint):
             raise TypeError(
                 "Expected a `RiskConstraint`, a `NoisyChanceConstraint` or a `NoiseConstraint` "
-                f"among the constraints. Got {in_short(each)}; pass functions of samples as "
-                "`constraints` of BoTorch's acquisition functions, which see one risk for each "
-                "output of a reduced model."
+                f"among the constraints. Got {in_short(each)}; functions of samples are "
+                "`constraints` of BoTorch's acquisition functions, to which a reduced model "
+                "shows one risk for each output."
             )
 
 

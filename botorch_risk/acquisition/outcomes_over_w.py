@@ -35,7 +35,7 @@ _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
 class OutcomesOverW:
     r"""Maps decisions to the moments of the outcome over the environment, and its weights.
 
-    `pairs` are the moments at all (x, w_j), if every decision meets the same w_j.
+    `pairs` gives the moments at all (x, w_j), if every decision meets the same w_j.
     """
 
     belief: Belief
@@ -133,8 +133,8 @@ class OutcomesOverW:
     ) -> Tensor:
         r"""The mean of the risk plus `width` times its deviation, `batch_shape x m`.
 
-        Over the joint posterior of the outcomes at all values of W, differentiable in the
-        decisions. For the arguments see `bound`.
+        The joint posterior is that of the outcomes at all values of W. The result is differentiable
+        in the decisions. For the arguments see `bound`.
         """
         if measure.needs_samples and self._serves(X):
             closed = partial(
@@ -179,7 +179,7 @@ class OutcomesOverW:
         of_chunk: Callable[[Tensor], Tensor],
         entries_of: Callable[[int], int] = lambda n_w: n_w,
     ) -> Tensor:
-        r"""Evaluate decisions `... x m x d_x` in chunks to bound memory, `... x m`.
+        r"""The values `... x m` of decisions `... x m x d_x`, evaluated in chunks to bound memory.
 
         `...` broadcasts with the batch shapes of model and environment. `of_chunk` maps
         `batch_shape x m x d_x` decisions to `batch_shape x m` values; `entries_of(n_w)` is the
@@ -195,7 +195,7 @@ class OutcomesOverW:
             return t_batch.unfold(of_chunk(X))
 
     def is_direct(self, X: Tensor, entries_of: Callable[[int], int] = lambda n_w: n_w) -> bool:
-        r"""Whether decisions `batch_shape x m x d_x` have closed gradients, in one chunk."""
+        r"""Whether `batch_shape x m x d_x` decisions fit one chunk and have closed gradients."""
         _, size = self._chunks(X, entries_of)
         return X.shape[-2] <= size and self._serves(X)
 

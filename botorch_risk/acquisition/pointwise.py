@@ -1,4 +1,4 @@
-r"""Acquisition functions of one point at a time, and the base of all of ours."""
+r"""Acquisition functions of one point at a time: the base class of this package's own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -31,9 +31,9 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     `optimize_acqf(..., sequential=True)`, in which each point sees its predecessors through
     `X_pending`.
 
-    The model is conditioned on pending points, and a point closer to one than `min_distance` times
-    the diagonal of the unit cube loses its score (`Spacing`): conditioning alone proposes points
-    next to them, which a laboratory could hardly tell apart. Two labels are never close.
+    The model is conditioned on pending points, and a point within `min_distance` times the diagonal
+    of the unit cube of one is penalised (`Spacing`): conditioning alone proposes points next to
+    pending ones, which a laboratory could hardly tell apart. Different labels are never close.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -74,12 +74,12 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
 
     @property
     def of_objective(self) -> Any:
-        r"""The bound of the objective alone; without constraints, this one."""
+        r"""The bound of the objective alone; this one, as it has no constraints."""
         return self
 
     @abstractmethod
     def score(self, X: Tensor) -> Tensor:
-        r"""Values at points that do not interact, wherever pending points are.
+        r"""Values at points that do not interact, without the penalty next to pending points.
 
         Args:
             X: `batch_shape x m x d` points, where `batch_shape` broadcasts with the batch shape
@@ -104,8 +104,8 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at points that do not interact, and the gradient of each in its own point.
 
-        Here by autograd. A subclass with a closed form avoids the graph, which at a few points
-        costs as much as the arithmetic.
+        This class uses autograd. A subclass with a closed form avoids the graph, which at a few
+        points costs as much as the arithmetic.
 
         Args:
             X: `batch_shape x m x d` points with the `batch_shape` of the model.
@@ -118,13 +118,13 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     def on_host(self, num_points: int) -> ValueAndGradient | None:
         r"""`value_and_gradient` of few points in NumPy, if this is faster.
 
-        All that does not depend on the points is computed once, so the model must not change.
+        Whatever does not depend on the points is computed once, so the model must not change.
 
         Args:
             num_points: The largest number of points `m`.
 
         Returns:
-            A function of points `batch_shape x m x d`; None if there is no such form, as here.
+            A function of points `batch_shape x m x d`; None if there is none in NumPy, as here.
         """
         return None
 
@@ -147,7 +147,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     def keep_apart(self, X: Tensor | None, min_distance: float | None = None) -> None:
         r"""Keep the next point at a minimum distance from points other than the pending ones.
 
-        Nothing is conditioned on them. They stay when the pending points change.
+        The model is not conditioned on them, and they remain when the pending points change.
 
         Args:
             X: The points, `batch_shape x p x d`; None for no others.
@@ -214,8 +214,8 @@ def _follow_the_state(acquisition: Any, incompatible_keys: Any) -> None:
 def keep_unregistered(module: Module, name: str, value: Any) -> None:
     r"""Set an attribute without making it a submodule.
 
-    `nn.Module` would register a conditioned model, and its data and parameters would enter the
-    state of the acquisition function, from which they follow.
+    `nn.Module` would register a conditioned model, and put its data and parameters into the state
+    of the acquisition function, although they follow from the rest of that state.
     """
     object.__setattr__(module, name, value)
 
@@ -227,7 +227,7 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
 
 
 def as_nonnegative_each(name: str, value: Any) -> Tensor:
-    r"""As `as_nonnegative`, of a number or of one for each replicate, in any form."""
+    r"""As `as_nonnegative`, for one number or one per replicate, in any form."""
     several = isinstance(value, list | tuple | np.ndarray)
     return as_nonnegative(name, as_floating(value, name) if several else value)
 
@@ -275,11 +275,11 @@ def per_point(weight: Tensor, X: Tensor) -> Tensor:
 def map_replicates(
     function: Callable[[Tensor], Tensor], X: Tensor, batch_shape: torch.Size
 ) -> Tensor:
-    r"""Apply a function of one list of points per replicate to points of any batch shape.
+    r"""Apply a function that takes one list of points per replicate to points of any batch shape.
 
     The function maps `B x m x d` points to `B x m` values, for the `B` replicates of the model's
-    `batch_shape`, `[]` (then `B` is 1) or `[R]`. From points `... x m x d`, where `...` broadcasts
-    with the batch shape at its end, it makes `... x m` values.
+    `batch_shape`, `[]` (then `B` is 1) or `[R]`. Here it is given points `... x m x d`, where `...`
+    broadcasts with the batch shape from the right; the result is `... x m` values.
     """
     t_batch = TBatch.of(X, batch_shape)
     folded = t_batch.fold(X)  # batch_shape x m' x d

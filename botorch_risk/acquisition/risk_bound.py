@@ -1,7 +1,7 @@
 r"""The bound of any risk in one round, from a schedule of risks and of widths.
 
 A user's loop and the papers' strategies use the same parts. If the distribution of W is learnt, the
-round `t` is the number of this evaluation, `n + 1` after n contexts, initial ones included.
+round `t` counts evaluations: `n + 1` after n observed contexts, initial ones included.
 """
 
 from collections.abc import Callable
@@ -35,16 +35,16 @@ def risk_bound(
     joint: bool = False,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""Confidence bound of any risk; with a paper's schedules, the paper's acquisition function.
+    r"""Confidence bound of any risk. A paper's schedules make it that paper's acquisition function.
 
     Args:
         model: A fitted model of (x, w) with one output; of x if the environment perturbs it.
         environment: The distribution of W in this round, known or learnt.
         t: The round, >= 1.
-        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        previous: The bound of an earlier round; the measure may reuse its factorisations.
-        joint: Whether it is a `JointRiskUpperConfidenceBound`.
+        risk_measure: A measure, larger is better; or a schedule, called as `risk_measure(t, d_w)`.
+        beta: Squared width of the bound: a number, a `batch_shape` tensor, or a schedule of either.
+        previous: The bound of an earlier round, whose factorisations the measure may reuse.
+        joint: Whether to build a `JointRiskUpperConfidenceBound`.
         options: Further arguments of the bound.
 
     Raises:
@@ -118,15 +118,15 @@ def _num_contexts(environment: Any, model: Model) -> int:
             return made - d_x or d_x
     raise BotorchTensorDimensionError(
         f"Expected an environment that makes the {' or '.join(map(str, widths))} inputs of the "
-        f"model. Got {type(environment).__name__}, which makes another number of inputs."
+        f"model. Got {type(environment).__name__}, which makes a different number."
     )
 
 
 def is_schedule(risk_measure: Any) -> bool:
-    r"""Whether it is a function of the round rather than a measure of ours or BoTorch's."""
+    r"""Whether it is a function of the round rather than a risk measure."""
     return callable(risk_measure) and not isinstance(risk_measure, RiskMeasure | Module | type)
 
 
 def check_risk(risk_measure: Any) -> None:
-    r"""Raise TypeError unless it is a measure, or a schedule that gives one in the first round."""
+    r"""Raise TypeError unless it is a measure, or a schedule that has one for the first round."""
     check_risk_measure(risk_measure(1, 1) if is_schedule(risk_measure) else risk_measure)

@@ -38,7 +38,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
 
     If w can be chosen, a decision is scored at the w of `best_value`; otherwise its score is
     averaged over W. Building the object evaluates the measure `num_samples P` times, which is slow
-    for a ball in maximum mean discrepancy, as each evaluation solves a program. Single-outcome, q =
+    for a ball in maximum mean discrepancy: each solves an optimisation problem. Single-outcome, q =
     1: use `sequential=True`, which counts pending readings as outcomes at the model's own mean.
 
     Args:
@@ -48,7 +48,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         risk_measure: Any measure; larger is better.
         X_compared: Decisions, `batch_shape x P x d_x`, P >= 2.
         w_is_chosen: Whether w can be chosen with a decision.
-        num_samples: Antithetic samples for the expected risks, an even number.
+        num_samples: Number of antithetic samples for the expected risks, even.
         X_pending: `batch_shape x n' x d_x` decisions under evaluation, as in
             `RiskUpperConfidenceBound`, or `n' x d` with their w.
 
@@ -148,7 +148,7 @@ class RiskLookahead(PointwiseAcquisitionFunction):
         return self._over_w(self._best, X)
 
     def best_value(self, X: Tensor) -> Tensor:
-        r"""The reading to make at each decision, with the w of the best score.
+        r"""The reading to take of each decision, at the w with the best score.
 
         Args:
             X: `batch_shape x m x d_x`.

@@ -29,20 +29,21 @@ def risk_samples(
     num_samples: int = 256,
     posterior_transform: PosteriorTransform | None = None,
 ) -> Tensor:
-    r"""The risk of each decision under samples of the outcomes, drawn jointly over W.
+    r"""The risk of each decision under samples of its outcomes, drawn jointly over W.
 
-    Their quantiles are an interval of the risk, and the share of samples above a level is the
-    probability that the risk is above it, even for a step function such as `ShareAbove`. Each
+    Their quantiles give an interval of the risk, and the share of samples above a level estimates
+    the probability that the risk is above it, even for a step function such as `ShareAbove`. Each
     decision is sampled by itself, with the same random numbers.
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
-            environment that perturbs x. A `SampledGP` gives `num_samples` of each of its members.
+            environment that perturbs x. Of a `SampledGP`, each member is sampled `num_samples`
+            times.
         environment: The distribution of W.
-        risk_measure: Any measure. A measure that solves a program, such as a ball in maximum mean
-            discrepancy, does so for each sample.
+        risk_measure: Any measure. A ball in maximum mean discrepancy solves a problem for each
+            sample.
         X: Decisions, `batch_shape x m x d_x`.
-        num_samples: Sobol samples, best a power of 2.
+        num_samples: Number of Sobol samples, best a power of 2.
         posterior_transform: Reduces the outcomes of the model to one, or flips its sign.
 
     Returns:

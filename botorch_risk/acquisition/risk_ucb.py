@@ -47,8 +47,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
         score(x) = risk([ mean(x, w_j) + sqrt(beta) sigma(x, w_j) ]_j, weights_j)
 
-    The environment supplies the `w_j` and their weights, the risk measure reduces them. The
-    papers are choices of these two parts:
+    The environment supplies the `w_j` and their weights; the risk measure reduces the outcomes to
+    one number. Each of these papers chooses the two parts:
 
     - SBO-KDE, Algorithm 1 of [Huang2024kde]_: kernel density of the observed contexts,
       `Expectation()`;
@@ -94,19 +94,19 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             model: A fitted model of (x, w) with one output, or of x for an environment that
                 perturbs x.
             environment: The distribution of w, or of the perturbation of x.
-            risk_measure: Reduces the values over the environment; bound to it here.
+            risk_measure: Reduces the values over the environment, to which it is bound here.
             beta: Squared width of the pointwise bound, >= 0, a number or `batch_shape`. SBO-KDE's
                 sqrt(beta) = 1.5 is `beta=2.25`.
             posterior_transform: Reduces the model's outputs to one, or flips its sign
-                (BoTorch's weight of -1: the outcome is minimised, and low risk is a small
-                upper tail of it).
-            X_pending: `batch_shape x n' x d_x` decisions under evaluation. The model is
-                conditioned on its own mean at each, at eight values of w at equal steps of
-                probability; at each value of the support if W has categories.
+                (BoTorch's weight of -1: the outcome is minimised, and low risk means a small upper
+                tail).
+            X_pending: `batch_shape x n' x d_x` decisions under evaluation. The model is conditioned
+                on its own mean at each decision and eight values of w at equal steps of
+                probability, or every value in the support if W has categories.
             optimism: The score of `evaluate` and `forward`. `"of_risk"`: `upper`, an upper bound of
                 the risk. `"of_values"`: the risk of the pointwise upper bounds, which is no bound
-                of the risk if the measure is not monotone; for approximations of a monotone one,
-                such as the minimax approximation of a worst case.
+                of the risk if the measure is not monotone. It suits approximations of a monotone
+                measure, such as the minimax approximation of a worst case.
 
         Raises:
             UnsupportedError: If the measure needs points and the environment has none, or the model
@@ -149,7 +149,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._conditioned.in_chunks(X, partial(self._bound, side=1))
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Lower bound of the risk, `batch_shape x m`, for reporting with confidence."""
+        r"""Lower bound of the risk, `batch_shape x m`, which can be reported with confidence."""
         return self._conditioned.in_chunks(X, partial(self._bound, side=0))
 
     def mean(self, X: Tensor) -> Tensor:
@@ -215,8 +215,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     def expected_risk(self, X: Tensor) -> Tensor:
         r"""The expectation of the risk; `mean` is the risk of the expected outcomes.
 
-        An unobserved tail may be worse than its mean. Uses `risk_measure.expected`, or
-        `num_samples` joint samples over W; `batch_shape x m`.
+        They differ, as an unobserved tail may be worse than its mean. The result,
+        `batch_shape x m`, uses `risk_measure.expected` or `num_samples` joint samples over W.
 
         Raises:
             UnsupportedError: If the posterior is not Gaussian and the measure needs samples.

@@ -23,7 +23,7 @@ from botorch_risk.risk import RiskMeasure
 
 @runtime_checkable
 class RiskWithLimit(Protocol):
-    r"""A risk that has to reach a limit, such as a `RiskConstraint`."""
+    r"""A risk that has to reach a given value, such as a `RiskConstraint`."""
 
     @property
     def outcome(self) -> int: ...
@@ -61,21 +61,21 @@ def select_value(
     the outcomes, and otherwise assumes that risk and reading are jointly normal. Compare
     `select_lacing_value`, the rule of V-UCB.
 
-    If a reading shows several outcomes, their reductions are summed, each in squared standard
-    deviations of the observed outcome. A constraint that holds with probability `p` has the weight
-    `4 p (1 - p)`: a certain constraint needs no reading.
+    If a reading shows several outcomes, the reductions of their risks are summed, each in units of
+    the squared standard deviation of the observed outcome. A constraint that holds with probability
+    `p` has the weight `4 p (1 - p)`: a certain constraint needs no reading.
 
     Args:
         model: A fitted model of (x, w), or of x for an environment that perturbs x. Its first
             outcomes are the objectives.
         environment: The distribution of W.
-        risk_measure: Any measure, for the first outcome; or one for each objective.
+        risk_measure: Any measure of the first outcome; or a list with one for each objective.
         X: Decisions that do not interact, `batch_shape x m x d_x`.
-        num_samples: Antithetic joint samples of `f(x, .)`, an even number, for measures whose
-            expectation has no closed form.
-        constraints: Risks that have to reach a limit, such as `RiskConstraint`.
-        posterior_transform: A `ScalarizedPosteriorTransform` with one weight that is not 0: it says
-            which outcome is the objective and in what unit; BoTorch's weight of -1 minimises it.
+        num_samples: Number of antithetic joint samples of `f(x, .)`, even, for measures without a
+            closed form of the expectation.
+        constraints: Risks that have to reach a given value, such as `RiskConstraint`.
+        posterior_transform: A `ScalarizedPosteriorTransform` with one weight that is not 0: it
+            selects the objective's outcome and its unit; BoTorch's weight of -1 minimises it.
 
     Returns:
         What to query, `batch_shape x m x d`: the decision with w in the last d_w columns, or the
@@ -192,7 +192,7 @@ def _selected(transform: PosteriorTransform | None, num_risks: int) -> tuple[int
     chosen = weights.nonzero().flatten().tolist()
     if type(transform) is not ScalarizedPosteriorTransform or len(chosen) != 1 or num_risks != 1:
         raise UnsupportedError(
-            "Expected a `ScalarizedPosteriorTransform` with one weight that is not 0, for one "
+            "Expected a `ScalarizedPosteriorTransform` with one weight that is not 0, and one "
             f"risk. Got {type(transform).__name__} of weights {in_short(weights)}, {num_risks} "
             "risk(s)."
         )

@@ -1,4 +1,4 @@
-r"""Keep a point away from those under evaluation."""
+r"""Keep a new point away from the points under evaluation."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Spacing:
 
         height * max_p max(0, 1 - |z(x) - z(x_p)| / radius_p),   p the points under evaluation
 
-    The height is three times the range of the scores at the training and the pending points. At a
-    distance of the radii or more the score is unchanged.
+    The height is three times the range of the scores at the training and the pending points. A
+    point that keeps the distance `radius_p` from every `x_p` is not penalised.
 
     Args:
         score: Values `batch_shape x m` of points `batch_shape x m x d`.
         scaled: Maps points `... x m x d` to the unit cube, one column for each label.
         pending: Pending points in the unit cube, `batch_shape x p x d'`.
-        references: Points whose scores give the height, `batch_shape x n x d`.
-        radius: The minimum distance from each in the unit cube, `p`.
+        references: Points whose range of scores sets the height, `batch_shape x n x d`.
+        radius: The minimum distance from each pending point in the unit cube, `p`.
     """
 
     score: Callable[[Tensor], Tensor]
@@ -51,7 +51,7 @@ class Spacing:
         r"""The spacing of an acquisition function; None if its model has no training inputs.
 
         Args:
-            model: A model of the points, or of the points with values of W in further columns.
+            model: A model of the points, or of the points with values of W in additional columns.
             score: The acquisition function.
             apart: Points `batch_shape x p x d`, one tensor or more, each with its minimum distance
                 in diagonals of the unit cube.
@@ -80,7 +80,7 @@ class Spacing:
         return _HEIGHT * spread.where(spread > 0, torch.ones_like(spread))
 
     def penalty(self, X: Tensor, height: Tensor) -> Tensor:
-        r"""What scores `batch_shape x m` of points `batch_shape x m x d` lose."""
+        r"""The penalty `batch_shape x m` of points `batch_shape x m x d`, given the height."""
         away = self.scaled(X).unsqueeze(-2) - self.pending.unsqueeze(-3)
         nearest = (away.square().sum(dim=-1) / self.radius.square()).amin(dim=-1)
         share = nearest.clamp_min(torch.finfo(nearest.dtype).tiny).sqrt()
@@ -90,13 +90,13 @@ class Spacing:
 class KeptApart(AcquisitionFunction):
     r"""An acquisition function of one point, minus a penalty next to points under evaluation.
 
-    For BoTorch's acquisition functions, which condition on pending points and know no distance.
+    BoTorch's acquisition functions condition on pending points, but keep no distance from them.
 
     Args:
-        acqf: An acquisition function for q = 1 that accepts pending points and knows those it has.
-        X: The points to keep apart from, `p x d`, or None. Pending points set later come on top.
+        acqf: An acquisition function for q = 1 that accepts pending points, possibly with some set.
+        X: The points to keep apart from, `p x d`, or None. Pending points set later are added.
         scaled: Maps points `... x d` to the unit cube.
-        references: Points whose values give the height of the penalty, `n x d`.
+        references: Points whose range of values sets the height of the penalty, `n x d`.
         radius: The minimum distance in the unit cube.
     """
 
@@ -117,7 +117,7 @@ class KeptApart(AcquisitionFunction):
         self._find_spacing(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Set the points under evaluation, `p x d`, on top of those from the start."""
+        r"""Set the points under evaluation, `p x d`, in addition to those given at the start."""
         self.X_pending = X_pending  # type: ignore[assignment]
         inner, apart = (_joined(before, X_pending) for before in self._before)
         self.acqf.set_X_pending(inner)
@@ -151,12 +151,12 @@ def _joined(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 class UnitCube:
     r"""Points as a model sees them: scaled, one column for each label.
 
-    Without an input transform, the range of the training inputs becomes the cube, unless they
+    Without an input transform, the range of the training inputs is scaled to the cube, unless they
     lie in the unit cube as they are.
 
     Args:
         known: The training inputs of the model, `batch_shape x n x d'`.
-        model: The model, whose input transform learns nothing from other points.
+        model: The model; its input transform keeps its coefficients here.
         transform: The input transform of the model.
         lower: The lower ends of the transformed training inputs, `batch_shape x 1 x d''`.
         width: The range of each column.
@@ -170,7 +170,7 @@ class UnitCube:
 
     @classmethod
     def of(cls, model: Model, num_columns: int) -> UnitCube | None:
-        r"""The cube of a model; None if it has no training inputs with so many columns."""
+        r"""The cube of a model; None if its training inputs are absent or have fewer columns."""
         first: Any = model.models[0] if isinstance(model, ModelList) else model
         first = first._modules.get("mean_model", first)  # of a model that learns the noise too
         if not getattr(first, "train_inputs", None):
@@ -192,7 +192,7 @@ class UnitCube:
         return cls(known, first, transform, lower, width.where(~fits, torch.ones_like(width)))
 
     def __call__(self, X: Tensor) -> Tensor:
-        r"""Points `batch_shape x m x d` in the unit cube; missing columns of W are alike."""
+        r"""Points `batch_shape x m x d` in the unit cube; missing columns of W are constant."""
         missing = self.known[..., :1, X.shape[-1] :].to(X)
         if missing.shape[-1]:
             shape = torch.broadcast_shapes(missing.shape[:-2], X.shape[:-2])

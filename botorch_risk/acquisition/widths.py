@@ -29,14 +29,14 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
         beta_t = 2 log(num_points t^2 pi^2 / (6 delta))
 
     All bounds of all rounds hold together with probability 1 - delta [Srinivas2010gpucb]_, Theorem
-    1, and so do the bounds of the value-at-risk (Lemma 2 of [Nguyen2021vucb]_). With the defaults
-    it is `2 log(t^2 pi^2 / 0.6)`, the schedule of V-UCB's experiments (Appendix I), which holds for
-    one point. Its square root multiplies sigma. In the authors' programs, the one for finite W has
-    the constant 9 instead, and the one for continuous W multiplies sigma by `beta_t` itself.
+    1, and so do the bounds of the value-at-risk (Lemma 2 of [Nguyen2021vucb]_). The defaults give
+    `2 log(t^2 pi^2 / 0.6)`, the schedule of V-UCB's experiments (Appendix I), which holds for one
+    point. Its square root multiplies sigma. Of the authors' programs, the one for finite W uses the
+    constant 9 instead, and the one for continuous W multiplies sigma by `beta_t` itself.
 
     Args:
         t: The round, from 1.
-        delta: Probability, in (0, 1), that any bound ever fails.
+        delta: Probability, in (0, 1), that some bound fails in some round.
         num_points: The number of pairs (x, w) at which the bounds have to hold.
 
     Example:

@@ -13,7 +13,7 @@ def without_compiling() -> Iterator[None]:
     Otherwise the first hypervolume improvement of a process compiles a C++ kernel, for a minute and
     without a message. If that process is killed, PyTorch's lock stays behind, and every later
     process waits for it for ever. BoTorch has the same formulas in PyTorch. A kernel that the
-    process has loaded before is used; it makes a decision of `pareto_search` about 1.1 times as
+    process has already loaded is used; it makes a decision of `pareto_search` about 1.1 times as
     fast.
     """
     before = logei._load_attempted

@@ -31,8 +31,8 @@ Rule = Literal["sobol", "monte_carlo", "midpoints", "quadrature"]
 class ContinuousEnvironment(IndependentEnvironment):
     r"""Independent coordinates of known distributions, on a box.
 
-    Mass beyond the bounds is cut off (`"truncate"`: the distribution given that W is inside)
-    or moved to them (`"clip"`: the bounds carry probability, as in the problems of SBO-KDE).
+    Mass outside the bounds is cut off (`"truncate"`: the distribution given that W is inside) or
+    moved to the bounds (`"clip"`: they carry probability, as in the problems of SBO-KDE).
 
     The distribution of V-UCB's experiments, Sec. 4 of [Nguyen2021vucb]_, is a normal one cut at two
     standard deviations. For a uniform distribution, pass `Uniform(*bounds)`.
@@ -40,18 +40,18 @@ class ContinuousEnvironment(IndependentEnvironment):
     Args:
         marginals: The distributions of the coordinates before the bounds: batch shape `[]`
             or `[d_w]`, with `cdf` and `icdf` (and `log_prob` for a quadrature), on the CPU.
-        bounds: The box, `2 x d_w`, within the support of the marginals. Gives the dtype and
-            device of the points.
-        n_w: The number of points in the support; a `d_w`-th power for the two grids.
+        bounds: The box, `2 x d_w`, within the support of the marginals. The points take its dtype
+            and device.
+        n_w: The number of points in the support; for a grid rule, a `d_w`-th power.
         seeds: An integer for one distribution, or one integer per replicate for a distribution
-            of batch shape `[R]`. The two grids need none unless there is a ball.
-        rule: Of equal weight: `"sobol"`, quantiles of scrambled Sobol points; `"monte_carlo"`,
-            independent draws; `"midpoints"`, quantiles of the levels `(j - 1/2) / size` on each
-            axis of a grid. With weights from the density: `"quadrature"`, the nodes of Gauss and
-            Legendre, and the bounds if they carry probability; the most exact for few dimensions
-            and smooth functions.
+            of batch shape `[R]`. The two grid rules need none unless `n_ball` > 0.
+        rule: Points of equal weight: `"sobol"`, quantiles of scrambled Sobol points;
+            `"monte_carlo"`, independent draws; `"midpoints"`, a grid of quantiles of the levels
+            `(j - 1/2) / size`. Points weighted by the density: `"quadrature"`, a grid of
+            Gauss-Legendre nodes, and the bounds if they carry probability; the most exact for few
+            dimensions and smooth functions.
         beyond: The treatment of mass outside the bounds.
-        n_ball: Further Sobol points over the box, of weight 0, where a ball may put mass.
+        n_ball: Number of Sobol points added over the box, of weight 0, where a ball may put mass.
 
     Raises:
         ValueError: If `n_w` fills no grid, or a quadrature of `n_w` points does not resolve the
@@ -101,7 +101,7 @@ class ContinuousEnvironment(IndependentEnvironment):
 
     @property
     def density(self) -> BoundedMarginals:
-        r"""The distribution itself, in float64 on the CPU; `log_prob` raises if it is clipped."""
+        r"""The distribution itself, in float64 on the CPU; its `log_prob` raises if clipped."""
         return self._distribution
 
     def log_density(self, W: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class BoundedMarginals(Distribution):
         "clip":      w(i) = clamp(icdf_i(u_i), lower_i, upper_i)
 
     with `u` uniform. `"truncate"` is the distribution given that W lies in the box; `"clip"` puts
-    the mass beyond on the bounds, which then carry probability, so that there is no density.
+    the mass outside on the bounds, which then carry probability, so that there is no density.
 
     Args:
         marginals: Scalar distributions of batch shape `[]` (the same for every coordinate) or
@@ -217,7 +217,7 @@ class BoundedMarginals(Distribution):
         return torch.stack([self._levels[0], 1 - self._levels[1]])
 
     def from_uniforms(self, uniforms: Tensor) -> Tensor:
-        r"""Map uniform numbers, `... x d_w`, to W coordinate by coordinate, increasingly."""
+        r"""Map uniform numbers, `... x d_w`, to W, each coordinate by an increasing function."""
         lower, upper = self._levels
         if self.beyond == "truncate":
             uniforms = lower + uniforms * (upper - lower)
@@ -255,7 +255,7 @@ NUM_BISECTIONS = 80  # halves any bracket of doubles to neighbours
 
 
 class Mixture(Distribution):
-    r"""Equal shares of scalar distributions of one batch shape, with cdf and quantiles.
+    r"""A mixture of scalar distributions in equal shares, with a cdf and quantiles.
 
         log_prob(w) = log(sum_i exp(components[i].log_prob(w)) / len(components))
 

@@ -18,14 +18,14 @@ REACH = 9.0  # bandwidths beyond which a normal kernel is nothing in float64
 
 
 class KernelDensity(Distribution):
-    r"""Equal shares of normal kernels with a common bandwidth, one around each observed value.
+    r"""A mixture of normal kernels in equal shares, one around each observed value.
 
         p(w) = sum_i prod_j N((w(j) - observed_i(j)) / bandwidth(j)) / (t prod_j bandwidth(j))
 
     Eq. (2) of [Huang2024kde]_, with `N(z) = exp(-z^2 / 2) / sqrt(2 pi)`;
     the paper prints `exp(-z^2)`, which does not integrate to 1.
 
-    At the bounds of a box, each coordinate of each kernel is one of these:
+    At the bounds of a box, each coordinate of each kernel is treated in one of these ways:
 
         "truncate"  cut off and divided by its mass inside: a value near a bound keeps its share
         "reflect"   folded back: the density is flat at the bounds
@@ -33,8 +33,8 @@ class KernelDensity(Distribution):
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`.
-        bandwidth: The kernels' standard deviations, `batch_shape x d_w`.
-        bounds: The box, `2 x d_w`. Without, the kernels reach everywhere.
+        bandwidth: The kernels' common standard deviations, `batch_shape x d_w`.
+        bounds: The box, `2 x d_w`; None if the kernels extend without bound.
         at_bounds: The treatment of mass outside the bounds.
         validate_args: As in torch.
     """
@@ -75,8 +75,8 @@ class KernelDensity(Distribution):
     def from_uniforms(self, uniforms: Tensor) -> Tensor:
         r"""Map uniform numbers, `... x batch_shape x n x (1 + d_w)`, to W.
 
-        The first chooses the kernel, in the order of the first coordinate of the observed values so
-        that W moves little with it; the others are levels within the kernel.
+        The first of each row chooses the kernel. Kernels are ordered by the first coordinate of
+        their values, so that W varies little with it. The others are levels within the kernel.
         """
         observed = self.observed
         order = observed[..., 0].argsort(dim=-1, stable=True).unsqueeze(-1)

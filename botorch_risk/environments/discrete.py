@@ -29,12 +29,12 @@ class DiscreteEnvironment(IndependentEnvironment):
     r"""W is `points[j]` with probability `probabilities[j]`.
 
     Args:
-        points: Values of W, `batch_shape x n_w x d_w`; integers count as float64, here and in
-            every distribution.
+        points: Values of W, `batch_shape x n_w x d_w`; integers become float64, here and in every
+            distribution.
         probabilities: `batch_shape x n_w`, or `n_w` for all of the batch. Default: equal. A
             point of probability 0 marks where a ball may put mass.
         categories: The columns of W, from 0, that are categories, coded by whole numbers. The
-            models of strategies have no order among them.
+            models of strategies assume no order among the codes.
 
     Example:
         >>> w = torch.tensor([[0.0], [0.5], [1.0]])
@@ -86,7 +86,7 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
     if not ((probabilities >= 0).all() and ((total - 1).abs() <= SUM_TOLERANCE).all()):
         raise ValueError(
             "Expected probabilities of at least 0 that sum to 1. "
-            f"Got a smallest of {probabilities.min()} and sums {in_short(total.squeeze(-1))}."
+            f"Got a smallest one of {probabilities.min()} and sums {in_short(total.squeeze(-1))}."
         )
     return (probabilities.double() / total).to(points).expand(shape)
 
@@ -97,7 +97,7 @@ class EmpiricalGrid(IndependentEnvironment):
         weights[j] = (number of observed values nearest to grid[j]) / t
 
     The reference distribution of DRBO-MMD and its minimax approximation, Sec. B.1 of
-    [Huang2024kde]_. Points that no value is nearest to have weight 0: a ball may put mass there.
+    [Huang2024kde]_. Points that are nearest to no value have weight 0: a ball may put mass there.
     Distances are Euclidean, ties go to the first point.
 
     Args:
@@ -139,13 +139,13 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
 
 
 class StandardDeviationBox(IndependentEnvironment):
-    r"""Points of the box of the mean of the observed values plus and minus their deviation.
+    r"""Points of a box around the mean of the observed values, as wide as their deviation.
 
         [mean(i) - num_deviations * sd(i), mean(i) + num_deviations * sd(i)] in each dimension i
 
-    The uncertainty set of StableOpt in the experiments of [Huang2024kde]_, Sec. B.1; for the worst
-    case, in which the equal weights do not matter. The standard deviation is the population's
-    (`ddof = 0`). Scrambled Sobol points.
+    The uncertainty set of StableOpt in the experiments of [Huang2024kde]_, Sec. B.1; it is meant
+    for the worst case, for which the equal weights do not matter. The standard deviation is the
+    population's (`ddof = 0`). The points are scrambled Sobol points.
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`.
@@ -186,7 +186,7 @@ class StandardDeviationBox(IndependentEnvironment):
 
     @property
     def support_bounds(self) -> Tensor:
-        r"""The box, `2 x d_w`; one that holds the boxes of all replicates."""
+        r"""The smallest box, `2 x d_w`, that holds the boxes of all replicates."""
         boxes = self.box.reshape(-1, *self.box.shape[-2:])
         return torch.stack([boxes[:, 0].amin(dim=0), boxes[:, 1].amax(dim=0)])
 

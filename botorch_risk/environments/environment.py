@@ -22,8 +22,8 @@ class Environment(Module, ABC):
     is not in the support, but a ball around the distribution may put mass there. Every draw is made
     when an environment is built; nothing in `expand` is random.
 
-    An acquisition function needs `expand` alone. Strategies accept an `IndependentEnvironment` or
-    an `InputPerturbation`; they also use `contains`, `range` and `num_inputs`.
+    An acquisition function needs only `expand`. Strategies accept an `IndependentEnvironment` or an
+    `InputPerturbation`, and also use `contains`, `range` and `num_inputs`.
 
     Attributes:
         independent: Whether `points` and `weights` are the same for every decision.
@@ -59,12 +59,12 @@ class Environment(Module, ABC):
         """
 
     def num_inputs(self, d_x: int) -> int:
-        r"""The number of columns of the model's inputs: `d_x`, and `d_w` if W has columns."""
+        r"""The number of columns of the model's inputs: `d_x`, plus `d_w` if W has columns."""
         inputs, _ = self.expand(torch.zeros(1, d_x, dtype=torch.double))
         return inputs.shape[-1]
 
     def range(self, bounds: Tensor) -> Tensor:
-        r"""A box `2 x d` that holds the model's inputs of all decisions within a box `2 x d_x`.
+        r"""A box `2 x d` that holds the model's inputs for all decisions in a box `2 x d_x`.
 
         Raises:
             UnsupportedError: If the environment does not know it.
@@ -74,7 +74,7 @@ class Environment(Module, ABC):
         )
 
     def contains(self, X: Tensor, W: Tensor) -> Tensor:
-        r"""Whether a decision may meet a value: here, whether a point of positive weight has it.
+        r"""Whether W may take a value: here, whether it is that of a point of positive weight.
 
         Args:
             X: Decisions, `batch_shape x m x d_x`.
@@ -82,7 +82,7 @@ class Environment(Module, ABC):
                 no columns of W.
 
         Returns:
-            `batch_shape x m` booleans, to rounding.
+            `batch_shape x m` booleans; values may be off by rounding errors.
         """
         W = as_floating(W, "W")
         inputs, weights = self.expand(X)
@@ -95,7 +95,7 @@ class Environment(Module, ABC):
     def log_probability(self, weights: Tensor) -> Tensor:
         r"""The log probability of the points of `expand`: here, the logarithm of their weights.
 
-        The numbers are meaningful relative to each other only; they have the shape of the weights.
+        Only differences of the numbers have a meaning. They have the shape of the weights.
 
         Raises:
             UnsupportedError: If the distribution is continuous and has no density.
@@ -106,8 +106,8 @@ class Environment(Module, ABC):
 class IndependentEnvironment(Environment):
     r"""A distribution of W that does not depend on the decision.
 
-    By default W is one of the points. Any other subclass maps uniform numbers to W, which is all
-    that sampling needs.
+    By default W is one of the points. A subclass for any other W maps uniform numbers to W, which
+    is all that sampling needs.
 
     Args:
         points: Values of W, `batch_shape x n_w x d_w`.
@@ -125,7 +125,7 @@ class IndependentEnvironment(Environment):
 
     @property
     def batch_shape(self) -> torch.Size:
-        r"""One distribution for each entry; `[]` for one that any batch of decisions may share."""
+        r"""Each entry has its distribution; `[]` if any batch of decisions may share the one."""
         return self.points.shape[:-2]
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,8 +155,8 @@ class IndependentEnvironment(Environment):
 
         Args:
             num_samples: The number of values to draw, `n`.
-            generator: A CPU generator; or one for each replicate, each of which then draws the
-                same whichever others are there.
+            generator: A CPU generator; or one for each replicate, whose draws then do not depend on
+                the other replicates.
 
         Returns:
             `batch_shape x n x d_w`, or `R x n x d_w` if `R` generators draw from one distribution.
@@ -175,7 +175,7 @@ class IndependentEnvironment(Environment):
     def log_density(self, W: Tensor) -> Tensor | None:
         r"""Log density of `batch_shape x n x d_w` values, -inf outside the support.
 
-        None if there is no density: W is one of the `points`, or somewhere in a box
+        None if there is no density: W is one of the `points`, or anywhere in a box
         (`StandardDeviationBox`).
 
         Raises:
@@ -211,7 +211,7 @@ class IndependentEnvironment(Environment):
 
     @property
     def support_bounds(self) -> Tensor:
-        r"""A box that holds the support, `2 x d_w`: here, of the points of positive weight."""
+        r"""A box that holds the support, `2 x d_w`: here, the points of positive weight."""
         support = (self.weights > 0).unsqueeze(-1)
         lower = self.points.masked_fill(~support, torch.inf).flatten(0, -2).amin(dim=0)
         upper = self.points.masked_fill(~support, -torch.inf).flatten(0, -2).amax(dim=0)
@@ -239,7 +239,8 @@ class IndependentEnvironment(Environment):
 def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
     r"""The inputs of one value of W for each decision, `batch_shape x m x d`.
 
-    Replicates may share the inputs of `Environment.expand`; the index is `batch_shape x m`.
+    The inputs come from `Environment.expand`, and replicates may share them; the index is
+    `batch_shape x m`.
     """
     inputs = inputs.expand(*index.shape, *inputs.shape[-2:])
     rows = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])
@@ -252,13 +253,13 @@ _TINY = 1e-30  # a weight that leaves something to choose from if all of a categ
 
 
 def inputs_of_readings(environment: Environment, X: Tensor) -> Tensor:
-    r"""Inputs at which decisions are read while their w is not known, `batch_shape x n' x d`.
+    r"""Inputs that stand for decisions whose w is not known yet, `batch_shape x n' x d`.
 
     Eight values of the support stand for w, at equal steps of probability. Their average may be
-    outside the support, and an average of codes means nothing. A distribution with
-    categories, which have no order to step through, is read at each value of its support; if other
-    columns are numbers, at eight values of each combination of categories at most. The decisions
-    are `batch_shape x m x d_x`.
+    outside the support, and an average of codes means nothing. Categories have no order to step
+    through, so each value of the support stands for W with categories; if other columns are
+    numbers, at most eight values per combination of categories. The decisions are
+    `batch_shape x m x d_x`.
     """
     inputs, weights = environment.expand(X)  # batch_shape x m x n_w x d
     shares, n_w = weights.expand(inputs.shape[:-1]), inputs.shape[-2]
@@ -305,10 +306,10 @@ def _groups_of_categories(environment: Environment, index: Tensor) -> list[Tenso
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
-    r"""The points whose share of the unit interval holds the uniform numbers, `... x n x d_w`.
+    r"""The points in whose part of the unit interval uniform numbers fall, `... x n x d_w`.
 
-    The points are `batch_shape x n_w x d_w`, the numbers `... x n x 1`, with the batch shape in
-    front or without any. A point of weight 0 is never chosen.
+    The points are `batch_shape x n_w x d_w`. The numbers are `... x n x 1`, with the batch shape in
+    front or no dimension there. A point of weight 0 is never chosen.
     """
     cumulative = weights.double().cumsum(dim=-1)
     cumulative = cumulative / cumulative[..., -1:]  # rounding must not lead past the end
@@ -321,7 +322,7 @@ def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def inside(W: Tensor, box: Tensor) -> Tensor:
-    r"""Whether values `... x n x d_w` are within a box `... x 2 x d_w`, to rounding."""
+    r"""Whether values `... x n x d_w` are within a box `... x 2 x d_w`, up to rounding."""
     lower, upper = box.to(W).split(1, dim=-2)
     slack = 8 * torch.finfo(W.dtype).eps * torch.maximum(lower.abs(), upper.abs())
     return ((lower - slack <= W) & (upper + slack >= W)).all(dim=-1)

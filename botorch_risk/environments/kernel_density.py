@@ -49,12 +49,13 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     The distribution of W in SBO-KDE and DRBO-KDE, Sec. 3 and B.1 of [Huang2024kde]_; the paper uses
     `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol points match. A
-    bandwidth below the floor (one value, or identical ones) is raised to it, as `at_floor` says.
+    bandwidth below the floor (from one value, or identical ones) is raised to it; `at_floor` tells
+    where.
 
-    Choose `bandwidth="leave_one_out"` for distributions of several modes within bounds, once there
-    are about 100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy
-    tails on the whole line or with one mode, Silverman's rule is as good or better. It sees
-    rounding.
+    Choose `bandwidth="leave_one_out"`, which allows for rounded values, for distributions of
+    several modes within bounds, once there are about 100 values: see `leave_one_out_bandwidth` for
+    its errors. With few values, with heavy tails on the whole line or with one mode, Silverman's
+    rule is as good or better.
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`, within the bounds unless clipped.
@@ -65,18 +66,19 @@ class KernelDensityEnvironment(IndependentEnvironment):
         at_bounds: The treatment of kernels at the bounds: `"truncate"`, `"reflect"` or `"clip"`;
             see `KernelDensity`.
         rule: Points of equal weight: `"sobol"`, a scrambled Sobol sequence over kernels and
-            quantiles; `"monte_carlo"`, independent draws. With weights from the density:
-            `"quadrature"`, the nodes of Gauss and Legendre on a grid over the bounds: for a smooth
-            function of 1 or 2 dimensions far more exact (64 nodes, respectively 256, beat 1,024 of
-            the others), if the kernels are not too narrow for the grid.
-        n_ball: Further Sobol points over the bounds, of weight 0, where a ball may put mass.
+            quantiles; `"monte_carlo"`, independent draws. Points weighted by the density:
+            `"quadrature"`, Gauss-Legendre nodes on a grid over the bounds: far more exact for a
+            smooth function of 1 or 2 dimensions (where 64 or 256 nodes beat 1,024 other points), if
+            the kernels are not too narrow for the grid.
+        n_ball: Number of Sobol points added over the bounds, of weight 0, where a ball may put
+            mass.
         ddof: 0 or 1, for the standard deviation in Silverman's rule.
         relative_floor: The smallest bandwidth, relative to the range of the bounds or, without
             bounds, of the observed values.
 
     Raises:
-        InputDataError: If a value is outside the bounds and not clipped; or without bounds, if all
-            values are the same in a dimension.
+        InputDataError: If a value is outside the bounds and not clipped, or if there are no bounds
+            and all values are the same in a dimension.
         ValueError: If a quadrature does not resolve the density.
 
     Example:
@@ -160,7 +162,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
     ) -> KernelDensityEnvironment:
         r"""An environment with the same options and further values `batch_shape x n x d_w` of W.
 
-        `seeds` has one for each replicate; by default the same, so that the points move little.
+        `seeds` has one for each replicate; by default the seeds are kept, so points move little.
         """
         new = as_floating(new, "new").to(self.observed)
         observed = torch.cat([self.observed, new], dim=-2)
@@ -173,7 +175,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     @property
     def support_bounds(self) -> Tensor:
-        r"""The bounds, `2 x d_w`; without them the range of the points: the support has no end."""
+        r"""The bounds, `2 x d_w`; if there are none, the range of the points."""
         return super().support_bounds if self.bounds is None else self.bounds
 
     def supports(self, W: Tensor) -> Tensor:
@@ -275,16 +277,16 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
 
         h(i) = (4 / (d_w + 2)) ** (1 / (d_w + 4)) * sd(i) * t ** (-1 / (d_w + 4))
 
-    Sec. B.1 of [Huang2024kde]_. Right for a normal distribution, too wide for one of several
-    modes.
+    Sec. B.1 of [Huang2024kde]_. It is right for a normal distribution, and too wide for one of
+    several modes.
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`.
         ddof: 0 for the standard deviation of a population (default), 1 of a sample.
 
     Returns:
-        `batch_shape x d_w`; 0, or a rounding error of it, if the values are identical or no
-        more than `ddof`.
+        `batch_shape x d_w`; 0, up to rounding, if the values are identical or there are no more
+        than `ddof`.
     """
     observed = as_floating(observed, "observed")
     t, d_w = observed.shape[-2:]
@@ -305,19 +307,19 @@ def leave_one_out_bandwidth(
 
     On the eight-mode distribution of [Huang2024kde]_, Sec. B.2, cut to [0, 1], the l1 error of
     the density falls from 0.40 by Silverman's rule to 0.20 at t = 300, and from 0.45 to 0.32 at
-    t = 100; at t = 10, or on a normal distribution, it is up to a tenth larger. On the whole line
-    with Cauchy tails it gains nothing.
+    t = 100; at t = 10, or on a normal distribution, the error is up to a tenth larger. On the whole
+    line with Cauchy tails it gains nothing.
 
-    Values that are equal make the likelihood infinite at h = 0. If they are rounded, all of a
-    column multiples of a step apart and some equal, each counts as one somewhere in its cell, and
-    h is at least 0.4 steps. On a normal distribution of standard deviation 0.1, rounded to 0.1, the
-    l1 error at t = 100 is then 0.19 (0.15 unrounded; 1.29 without this care), on the eight-mode one
-    0.33 (0.29; 0.89). Other equal values, such as a context that is observed twice, are not
-    evidence for each other. W that has a few values by nature is better served by a
-    `DiscreteEnvironment` or an `EmpiricalGrid`.
+    Values that are equal make the likelihood infinite at h = 0. If a column is rounded (some values
+    equal, all others multiples of a step apart), each value counts as one somewhere in its cell,
+    and h is at least 0.4 steps. On a normal distribution of standard deviation 0.1, rounded to 0.1,
+    the l1 error at t = 100 is then 0.19 (0.15 unrounded; 1.29 without this care), on the eight-mode
+    one 0.33 (0.29; 0.89). Other equal values, such as a context that is observed twice, are not
+    evidence for each other. If W by nature takes few values, use a `DiscreteEnvironment` or an
+    `EmpiricalGrid` instead.
 
-    Each dimension has its own bandwidth, at a local maximum near Silverman's or a third of it,
-    whichever is better. Needs memory for `batch_shape x t x t x d_w` numbers. A clipped estimate
+    Each dimension has its own bandwidth: a local maximum near Silverman's or near a third of it,
+    whichever is better. The memory holds `batch_shape x t x t x d_w` numbers. A clipped estimate
     has no density, so its bandwidth is found without bounds.
 
     Args:
@@ -401,7 +403,7 @@ def rounding_step(observed: Tensor) -> Tensor:
 
 
 def spread_within_cells(observed: Tensor, step: Tensor, bounds: Tensor | None) -> Tensor:
-    r"""Move values evenly within the cell that rounding put together, inside the bounds.
+    r"""Spread values that rounding made equal evenly over their cell, inside the bounds.
 
     The same values always move to the same places.
     """
@@ -418,10 +420,10 @@ def spread_within_cells(observed: Tensor, step: Tensor, bounds: Tensor | None) -
 
 
 def copies(observed: Tensor, step: Tensor) -> Tensor:
-    r"""A mask of values that are copies of each other: equal although rounding does not explain it.
+    r"""A mask of values that are copies of each other: equal, but not because of rounding.
 
-    `batch_shape x t x t` booleans, each value a copy of itself. Columns that are constant, or
-    rounded, show nothing.
+    `batch_shape x t x t` booleans, each value a copy of itself. Columns that are constant or
+    rounded are no evidence of copies.
     """
     extent = observed.amax(dim=-2) - observed.amin(dim=-2)  # batch_shape x d_w
     tells = (step == 0) & (extent > 0)

@@ -1,4 +1,4 @@
-r"""Learn the frequencies of labels, which have no order, from observed ones."""
+r"""Learn the frequencies of labels, which have no order, from observed labels."""
 
 from __future__ import annotations
 
@@ -37,34 +37,36 @@ class LabelFrequencies:
         frequencies | contexts ~ Dirichlet(prior + count),   count[l] = how often label l occurred
         weights[l] = (prior[l] + count[l]) / sum_k (prior[k] + count[k])
 
-    For `ObservedContexts`, as `learn`. The distribution of a round is a `DiscreteEnvironment` of
-    all labels, with the posterior mean of their frequencies; nothing is drawn. A label that was not
-    seen yet keeps a positive weight. Labels are coded by the whole numbers within the bounds; of
-    several columns of labels, each combination is a label.
+    It is passed to `ObservedContexts` as `learn`. The distribution of a round is a
+    `DiscreteEnvironment` of all labels, with the posterior mean of their frequencies; nothing is
+    random. A label that was not seen yet keeps a positive weight. Labels are coded by the whole
+    numbers within the bounds; with several columns of labels, each combination counts as a label.
 
     The default prior, 1/2 per label, is Jeffreys': it does not depend on the scale on which
     frequencies are written, and its mean is the estimator of [Krichevsky1981universal]_. Each label
     counts as half a context, so ten labels weigh as much as the first five contexts; under the
-    uniform prior, 1, as much as the first ten. Its 95 % intervals contain frequencies between 0.03
-    and 0.97 of three labels in 0.951 of data sets of 20 contexts, under the uniform prior in 0.943
-    (`docs/coverage.md`).
+    uniform prior, 1 per label, as much as the first ten. For three labels of frequencies between
+    0.03 and 0.97, its 95 % intervals contain the frequency in 0.951 of data sets of 20 contexts;
+    those of the uniform prior in 0.943 (`docs/coverage.md`).
 
-    If other columns of the contexts are numbers, they are learnt by a kernel density as without
-    labels. At each of its points the labels are counted with the shares that the kernels of their
-    contexts have there, and with the prior: the product kernel of [Aitchison1976multivariate]_,
+    If other columns of the contexts are numbers, a kernel density learns them as if there were no
+    labels. At each of its points, a label's weight is the share of the kernels of its contexts
+    there, plus the prior: the product kernel of [Aitchison1976multivariate]_,
 
         p(w, l) = (1 / t) sum_i K(w, w_i) (1{l = l_i} + prior[l] / t) / (1 + sum_k prior[k] / t)
 
-    Each point is repeated for each label. All labels share the bandwidth: if the numbers of labels
-    lie apart, `bandwidth="leave_one_out"` of the density keeps them apart.
+    Each point is repeated for each label. All labels share the bandwidth: if the numbers lie in
+    separate places for different labels, `bandwidth="leave_one_out"` of the density keeps them
+    separate.
 
     Args:
         categories: The columns of contexts that are labels, from 0. Default: all.
         prior: The number of contexts that the prior of each label is worth, > 0; or one number for
-            each label, `K`, in the order of `labels`; known frequencies times a large number
-            keep them.
-        density: Learns the other columns, called as `density(observed, bounds=, seeds=)`: a
-            `KernelDensityEnvironment`. Default: of 64 points.
+            each label, `K`, in the order of `labels`. Known frequencies times a large number fix
+            the frequencies.
+        density: Learns the other columns: a function, called as
+            `density(observed, bounds=, seeds=)`, that returns a `KernelDensityEnvironment`.
+            Default: one of 64 points.
 
     Example:
         >>> lots = LabelFrequencies()
@@ -92,7 +94,7 @@ class LabelFrequencies:
             )
 
     def codes(self, bounds: Tensor) -> dict[int, list[float]]:
-        r"""The codes of each column of labels, within the bounds of the contexts `2 x d_w`."""
+        r"""The codes of each column of labels, from the bounds `2 x d_w` of the contexts."""
         bounds = as_floating(bounds, "bounds")
         check_bounds(bounds)
         d_w = bounds.shape[-1]
@@ -132,12 +134,11 @@ class LabelFrequencies:
         return Dirichlet(prior + counted.sum(dim=-2))
 
     def interval(self, observed: Tensor, *, bounds: Tensor, coverage: float = 0.95) -> Tensor:
-        r"""The interval with equal tails of each frequency, whose posterior is a beta distribution.
+        r"""The equal-tailed interval of each frequency, whose posterior is a beta distribution.
 
         Args:
-            observed: As in `posterior`, `batch_shape x t x d_w`, like the bounds.
-            bounds: The bounds of the contexts, `2 x d_w`.
-            coverage: Probability, in (0, 1).
+            observed: As in `posterior`, `batch_shape x t x d_w`, like the bounds. bounds: The
+            bounds of the contexts, `2 x d_w`. coverage: Probability, in (0, 1).
 
         Returns:
             The lower and the upper ends, `batch_shape x K x 2`.
@@ -162,7 +163,7 @@ class LabelFrequencies:
 
         Raises:
             InputDataError: If a label has an unknown code.
-            UnsupportedError: If `density` makes something else than a `KernelDensityEnvironment`.
+            UnsupportedError: If `density` returns anything but a `KernelDensityEnvironment`.
         """
         observed, bounds = as_floating(observed, "observed"), as_floating(bounds, "bounds")
         prior, counted = self._counted(observed, bounds)

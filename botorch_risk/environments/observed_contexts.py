@@ -21,7 +21,7 @@ class Learner(Protocol):
     def __call__(
         self, observed: Tensor, *, bounds: Tensor, seeds: int | Sequence[int]
     ) -> IndependentEnvironment:
-        r"""The distribution that `batch_shape x t x d_w` contexts within `bounds` suggest."""
+        r"""The distribution learnt from `batch_shape x t x d_w` contexts within `bounds`."""
         ...
 
 
@@ -30,18 +30,19 @@ _DENSITY: Learner = partial(KernelDensityEnvironment, n_w=256)
 
 @dataclass(frozen=True, eq=False)
 class ObservedContexts:
-    r"""A distribution of W that is not known, but learnt from the contexts observed so far.
+    r"""A distribution of W that is not known but learnt from the contexts observed so far.
 
     A strategy or a constraint accepts it as an environment, and learns it again in each round. In a
-    loop of your own, `learnt(observed, seeds)` is the environment of a round.
+    loop of your own, `learnt(observed, seeds)` returns the environment of a round.
 
     Args:
         context_bounds: Lower and upper bounds of contexts, `2 x d_w`.
         learn: Maps contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
             Default: a `KernelDensityEnvironment` of 256 points. `LabelFrequencies()` if columns
             are labels, which have no order.
-        may_leave: Whether contexts outside the bounds are accepted, labels never. A kernel density
-            then counts them at the bounds (`at_bounds="clip"`); another learner has to accept them.
+        may_leave: Whether numbers (but never labels) outside the bounds are accepted. A kernel
+            density then counts them at the bounds (`at_bounds="clip"`); other learners must accept
+            them.
 
     Raises:
         ValueError: If contexts may leave the bounds and a density does not clip them.
@@ -105,11 +106,11 @@ class ObservedContexts:
         return self.learn(observed, bounds=self.context_bounds.to(observed), seeds=seeds)
 
     def num_inputs(self, d_x: int) -> int:
-        r"""The number of columns of a decision of `d_x` columns with its context."""
+        r"""The number of columns of a decision, which has `d_x`, together with its context."""
         return d_x + self.context_bounds.shape[-1]
 
     def range(self, bounds: Tensor) -> Tensor:
-        r"""A box of decisions `2 x d_x` with the bounds of the contexts, `2 x d`."""
+        r"""A box of decisions `2 x d_x` extended by the bounds of the contexts: `2 x d`."""
         bounds = as_floating(bounds, "bounds")
         return torch.cat([bounds, self.context_bounds.to(bounds)], dim=-1)
 

@@ -13,7 +13,7 @@ from botorch_risk.steady import moved
 
 
 class InputPerturbation(Environment):
-    r"""Evaluate the outcome at `x + delta`, without columns of W, so that `d = d_x`.
+    r"""The outcome is evaluated at `x + delta`; W has no columns, so that `d = d_x`.
 
     The distribution of the model's inputs moves with `x`, so it has no `points` of its own, and a
     measure that needs them (an MMD ball) cannot be bound to it.
@@ -23,7 +23,7 @@ class InputPerturbation(Environment):
     Args:
         perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.
         probabilities: `batch_shape x n_w`. Default: equal.
-        bounds: `2 x d_x`. Perturbed decisions are clipped to them; without, they may leave
+        bounds: `2 x d_x`. Perturbed decisions are clipped to them; without bounds, they may leave
             the domain of the model.
 
     Example:
@@ -84,11 +84,11 @@ class InputPerturbation(Environment):
 class PerturbedEnvironment(Environment):
     r"""All pairs of a perturbation of the decision and a value of W, which are independent.
 
-    W may depend on the decision that was carried out. The points equal BoTorch's
-    `InputPerturbation` followed by `AppendFeatures`, in their order.
+    W may depend on the decision that was carried out. The points are those of BoTorch's
+    `InputPerturbation` followed by `AppendFeatures`, in the same order.
 
     Args:
-        perturbation: Turns a decision into the one that is actually carried out.
+        perturbation: Turns the chosen decision into the one that is carried out.
         environment: The distribution of W for the decision that was carried out.
 
     Example:

@@ -31,9 +31,9 @@ def bootstrap_radius(
     r"""The radius that covers the sampling error at this sample size, by the bootstrap.
 
     The distribution is learnt again from resamples, drawn with replacement. The radius is the
-    smallest for which the balls round a share `coverage` of the results hold the distribution
-    that is learnt from all values. Source: [Efron1979bootstrap]_. It knows the scatter of
-    independent values, no bias of the estimate, and no shift.
+    smallest for which a share `coverage` of the balls around the results contain the distribution
+    that is learnt from all values. Source: [Efron1979bootstrap]_. It covers the scatter of
+    independent values, but neither a bias of the estimate nor a shift.
 
     Args:
         ball: A ball of any radius; only its `distance` is used, bound to the points here.
@@ -45,8 +45,8 @@ def bootstrap_radius(
         seed: Seed of the resamples.
 
     Raises:
-        InputDataError: If points differ, or if the distance is infinite, as a divergence is
-            outside the support.
+        InputDataError: If the points of the distributions differ, or a distance is infinite, as a
+            divergence is outside the support.
 
     Example:
         >>> from functools import partial
@@ -79,19 +79,19 @@ def cross_validated_radius(
     num_splits: int = 200,
     seed: int = 0,
 ) -> float:
-    r"""The radius that covers the distribution of values that were left out.
+    r"""The radius at which a ball covers the distribution of values that were left out.
 
     The smallest radius for which a share `coverage` of the balls around the kept data include the
     distribution of the left-out data: random halves of the values, or each group in turn. A half
-    knows less than all values do: for independent values the radius exceeds the one from
+    holds less information than all values: for independent values the radius exceeds that of
     `bootstrap_radius`, about twice for a distance and four times for a divergence. Groups, such as
-    years, show how much they differ, so that the ball holds another like them; a shift that no
-    group shows is not in it.
+    years, show how much they differ, so that the ball holds another group like them, but no shift
+    that no group shows.
 
     Args:
         ball: As in `bootstrap_radius`, like `contexts` and `coverage`.
         observed: Values of W, `t x d_w`.
-        groups: The group of each value, `t` whole numbers, two different ones or more.
+        groups: The group of each value: `t` whole numbers, at least two of them different.
         num_splits: The number of random halves.
         seed: Seed of the random halves.
 

@@ -1,4 +1,4 @@
-r"""Points of the unit cube that the distributions are built from, and nodes of a quadrature."""
+r"""Points of the unit cube from which distributions are built, and nodes of a quadrature."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,7 +17,7 @@ UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
 def draw_uniforms(shape: tuple[int, ...], generator: Generator | Sequence[Generator]) -> Tensor:
     r"""Independent uniform numbers in (0, 1), in float64 on the CPU.
 
-    `shape`, or `R x shape` with one generator for each replicate.
+    The result has the given `shape`, or `R x shape` with one generator for each replicate.
     """
     if isinstance(generator, Generator):
         tiny = torch.finfo(torch.double).eps / 4  # rand draws [0, 1)
@@ -30,7 +30,7 @@ def seeded_uniforms(
 ) -> Tensor:
     r"""Uniform points in the open unit cube, each replicate's a function of its own seed.
 
-    Scrambled Sobol points, best a power of 2, or independent ones. `n x dim`, or `R x n x dim` for
+    Scrambled Sobol points, best a power of 2, or independent ones: `n x dim`, or `R x n x dim` for
     a sequence of seeds; float64 on the CPU. `stream` names the purpose of the points.
     """
     check_counts(n=n)
@@ -48,7 +48,7 @@ def tensor_grid(axes: Sequence[Tensor]) -> Tensor:
 
 
 def points_per_axis(n: int, dim: int) -> int:
-    r"""The size of the axes of a grid of `n` points, which must be a `dim`-th power."""
+    r"""The points per axis of a grid of `n` points, which must be a `dim`-th power."""
     check_counts(n=n)
     size = round(n ** (1 / dim))
     if size**dim != n:
@@ -95,7 +95,7 @@ def box_points(bounds: Tensor, n: int, seeds: int | Sequence[int]) -> Tensor:
 
 
 def checked_seeds(seeds: int | Sequence[int] | None, purpose: str) -> int | Sequence[int]:
-    r"""Refuse `None` if something is to be drawn."""
+    r"""The seeds; raises ValueError if they are None although something is to be drawn."""
     if seeds is None:
         raise ValueError(f"Expected `seeds` for {purpose}. Got {seeds=}.")
     return seeds

@@ -1,4 +1,4 @@
-r"""Measures of risk over a distribution of the environment: pure tensor functionals."""
+r"""Measures of risk over a distribution of the environment: pure functions of tensors."""
 
 from .ball import Ball
 from .divergences import ChiSquareBall, KullbackLeiblerBall

@@ -1,4 +1,4 @@
-r"""The base of balls of distributions."""
+r"""The base class of measures that are worst cases over a ball of distributions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from botorch_risk.risk.measure import RiskMeasure
 
 
 class Ball(RiskMeasure, ABC):
-    r"""The worst expectation over the distributions within a distance of the weights.
+    r"""The worst expectation over the distributions within a given distance of the weights.
 
-    It is concave in the values, and its gradient is the worst distribution (one of them, at a
-    kink).
+    It is concave in the values, and its gradient is the worst distribution (at a kink, one of
+    several).
 
     Attributes:
         radius: The largest distance. At 0 the measure is the expectation.
@@ -47,7 +47,7 @@ class Ball(RiskMeasure, ABC):
 
 
 def of_finite_rows(solve: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    r"""The distributions that `solve` finds for `values: ... x n_w`; NaN for rows not finite."""
+    r"""The distributions that `solve` finds for `values: ... x n_w`; NaN where a row has NaN."""
     missing = ~values.isfinite().all(dim=-1, keepdim=True)
     return solve(values.masked_fill(missing, 0.0)).masked_fill(missing, torch.nan)
 

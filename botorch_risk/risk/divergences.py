@@ -18,22 +18,22 @@ _CHUNK = ChunkSize(cpu=2**17)  # values
 
 
 def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
-    r"""The distribution with the smallest expectation within a relative entropy of the weights.
+    r"""The distribution with the smallest expectation in a relative-entropy ball.
 
         argmin_q {sum_j q_j values_j : sum_j q_j log(q_j / weights_j) <= radius}
         = weights exp(-values / multiplier), normalised
 
-    Source: [Husain2023divergences]_, Theorem 1, whose dual has a closed form up to one multiplier,
-    bracketed by a search with a fixed number of steps. The two ends of the bracket are mixed so
-    that the distribution is in the ball; its expectation exceeds the minimum by less than 1e-8 of
-    the range of the values.
+    Source: [Husain2023divergences]_, Theorem 1, whose dual has a closed form up to one multiplier.
+    A search with a fixed number of steps brackets it. The two ends of the bracket are mixed so that
+    the distribution is in the ball; its expectation exceeds the minimum by less than 1e-8 of the
+    range of the values.
 
     Args:
         values: `... x n_w` finite values.
         weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
             checked). Points of weight 0 stay at 0.
         radius: The largest relative entropy, in nats. From a radius of `-log p` on, where p is the
-            probability of the smallest value, all probability is there.
+            probability of the smallest value, that value receives all probability.
 
     Returns:
         Probabilities, `... x n_w`.
@@ -91,21 +91,21 @@ def _tilted_to(rows: Tensor, centre: Tensor, radius: float) -> Tensor:
 
 
 def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
-    r"""The distribution of the smallest expectation within a chi-square divergence.
+    r"""The distribution with the smallest expectation in a chi-square ball around the weights.
 
         argmin_q {sum_j q_j values_j : sum_j (q_j - weights_j)^2 / weights_j <= radius}
         = weights max(threshold - values, 0), normalised
 
-    Source: [Husain2023divergences]_, Theorem 1 and its example of chi-square, whose
-    `mean - sqrt(radius variance)` is the answer if no probability is 0. One sort finds the zeros:
-    with the mass m, the mean and the variance of the others,
-    `risk = mean - sqrt(variance (m (1 + radius) - 1))`. Exact.
+    Source: [Husain2023divergences]_, Theorem 1 and its chi-square example, whose
+    `mean - sqrt(radius variance)` is the risk if no probability is 0. Otherwise one sort finds the
+    zeros, and the mass m, the mean and the variance of the other points give the exact
+    `risk = mean - sqrt(variance (m (1 + radius) - 1))`.
 
     Args:
-        values: As in `kullback_leibler_worst_distribution`, `... x n_w`, like the weights.
+        values: `... x n_w`; these and the weights are as in `kullback_leibler_worst_distribution`.
         weights: The distribution at the centre, broadcastable to `... x n_w`.
         radius: The largest divergence. From a radius of `1 / p - 1` on, where p is the probability
-            of the smallest value, all probability is there.
+            of the smallest value, that value receives all probability.
 
     Returns:
         Probabilities, `... x n_w`.
@@ -181,7 +181,7 @@ def _all_in_chunks(
 
 @dataclass(frozen=True)
 class KullbackLeiblerBall(Ball):
-    r"""The worst expectation over distributions near the weights in relative entropy.
+    r"""The worst expectation over distributions within a relative entropy of the weights.
 
     See `kullback_leibler_worst_distribution`. Radius 0 is the expectation; from
     `-log(smallest weight)` on it is the worst case over the support.
@@ -214,7 +214,7 @@ class KullbackLeiblerBall(Ball):
 
 @dataclass(frozen=True)
 class ChiSquareBall(Ball):
-    r"""The worst expectation over distributions near the weights in the chi-square divergence.
+    r"""The worst expectation over distributions within a chi-square divergence of the weights.
 
     See `chi_square_worst_distribution`. Radius 0 is the expectation; from
     `1 / (smallest weight) - 1` on it is the worst case over the support.

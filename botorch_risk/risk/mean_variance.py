@@ -62,7 +62,7 @@ class MeanVariance(RiskMeasure):
         """
         if may_look(lower) and (upper < lower).any():
             raise ValueError(
-                f"Expected `lower <= upper`. Got {(lower - upper).max().item()} above it."
+                f"Expected `lower <= upper`. Got `lower` {(lower - upper).max().item()} larger."
             )
         if self.risk_aversion == 0:
             return self._evaluate(lower, weights), self._evaluate(upper, weights)

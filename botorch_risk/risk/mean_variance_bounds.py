@@ -6,7 +6,7 @@ from torch.nn.functional import pad
 
 
 def clipping_level(lower: Tensor, upper: Tensor, weights: Tensor, half: float) -> Tensor:
-    r"""The t with `t - E[clip(t, lower, upper)] = half`, by sorting the kinks; `... x 1`."""
+    r"""The t that solves `t - E[clip(t, lower, upper)] = half`, by sorting its kinks; `... x 1`."""
     kinks, order = torch.cat([lower, upper], dim=-1).sort(dim=-1)
     inside = torch.cat([weights, -weights], dim=-1).gather(-1, order).cumsum(dim=-1)[..., :-1]
     rise = (inside.clamp(0.0, 1.0) * kinks.diff(dim=-1)).cumsum(dim=-1)
@@ -22,7 +22,7 @@ def clipping_level(lower: Tensor, upper: Tensor, weights: Tensor, half: float) -
 def dual_solution(
     lower: Tensor, upper: Tensor, weights: Tensor, half: float
 ) -> tuple[Tensor, Tensor]:
-    r"""The best c, `... x 1`, and the part of each probability at its lower end.
+    r"""The best c, `... x 1`, and the part of each point's probability at its lower end.
 
     The parts bring the mean of the values to c, in the order of the points' midpoints.
     """

@@ -2,7 +2,7 @@ r"""Measures of risk: from the values of an outcome and their probabilities to o
 
 A measure is called as `measure(values, weights)` with `values: ... x n_w` and `weights`
 broadcastable to them, and returns `...`. It is pure, batched and differentiable in the values,
-and larger is better. A point of weight 0 is not in the support: these measures do not see it.
+and larger is better. A point of weight 0 is not in the support: most measures ignore its value.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ Optimism = Literal["of_risk", "of_values"]
 class RiskMeasure(ABC):
     r"""A functional of values and their probabilities.
 
-    A subclass states in `monotone` whether raising a value can only raise the result: only then
-    is the risk of an upper bound an upper bound of the risk. One that is not overrides `_bounds`.
-    It states in `in_unit_of_outcome` whether a sure gain raises the result by as much.
+    A subclass states in `monotone` whether raising a value can only raise the result: only then is
+    the risk of an upper bound an upper bound of the risk. A measure that is not overrides
+    `_bounds`. `in_unit_of_outcome` states whether adding a constant to all values adds it to the
+    result.
 
     Example:
         >>> class Hurwicz(RiskMeasure):  # between the worst value and the best
@@ -74,7 +75,7 @@ class RiskMeasure(ABC):
     def value_and_slope(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""The risk of each row of values, and its derivative in them, `... x n_w`, both detached.
 
-        A row with a value that is not finite has NaN.
+        Both are NaN for a row with a value that is not finite.
         """
         weights = weights.to(values)
         check_distribution(values, weights)
@@ -95,7 +96,7 @@ class RiskMeasure(ABC):
         r"""The expected risk of normal values, if it follows from their marginals; else None.
 
         Args:
-            mean: `... x n_w`, in which the result is differentiable.
+            mean: `... x n_w`; the result is differentiable in it.
             variance: `... x n_w`.
             weights: As in a call.
         """
@@ -103,15 +104,15 @@ class RiskMeasure(ABC):
 
     @property
     def needs_samples(self) -> bool:
-        r"""Whether the expected risk of normal values never follows from their marginals."""
+        r"""Whether the expected risk of normal values always has to be estimated from samples."""
         return type(self).expected is RiskMeasure.expected
 
     def importance(self, weights: Tensor) -> Tensor:
         r"""The importance of each value before any data, `... x n_w`; sums to 1.
 
-        The value's weight, except for measures of the worst value. For linear measures, the worst
-        case and mean minus variance, it is the expected gradient of the risk for independent,
-        identically distributed values; for others this holds approximately if there are many.
+        It is the value's weight, except for measures of the worst value. For linear measures, the
+        worst case and mean minus variance, it is the expected gradient of the risk for independent,
+        identically distributed values; for others only approximately, if there are many values.
         """
         return weights
 
@@ -126,7 +127,7 @@ class RiskMeasure(ABC):
     def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`, `... x n_w` each.
 
-        They have the shape `...`, and are NaN if the risk is NaN.
+        The results have the shape `...`, and are NaN where the risk is NaN.
         """
         lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
         weights = as_tensor("weights", weights).to(lower)
@@ -145,8 +146,8 @@ class RiskMeasure(ABC):
 class PickingRiskMeasure(RiskMeasure, ABC):
     r"""A measure whose risk is one of the values.
 
-    Its gradient is the gradient of that value alone. A subclass returns its index; raising a value
-    must not lower the risk.
+    Its gradient is the gradient of that value alone. A subclass returns the index of the value;
+    raising a value must not lower the risk.
     """
 
     has_kinks: ClassVar[bool] = True
@@ -163,7 +164,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
         return risk, torch.zeros_like(values).scatter_(-1, index, 1.0)
 
     def pick(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The risk of each row of values, and which value it is, `...` each.
+        r"""The risk of each row of values, and the index of the value that it equals, `...` each.
 
         For a row with a value that is not finite the risk is NaN and the index 0.
         """
@@ -183,7 +184,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
         return risk, index.masked_fill(risk.isnan(), 0)
 
     def pick_on_host(self, values: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
-        r"""`pick` in NumPy, for checked weights; a third of the time for a few rows."""
+        r"""`pick` in NumPy, for checked weights; for a few rows it takes a third of the time."""
         index = self._index_on_host(values, weights)
         finite = np.isfinite(values.sum(axis=-1))
         return np.where(finite, entry_of(values, index), np.nan), np.where(finite, index, 0)
@@ -194,7 +195,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
 
 
 def entry_of(values: ndarray, index: ndarray) -> ndarray:
-    r"""The value of each row at its index; `take_along_axis` takes 20 us."""
+    r"""The value of each row at its index, without NumPy's `take_along_axis`, which takes 20 us."""
     rows = values.reshape(-1, values.shape[-1])
     entry: ndarray = rows[np.arange(len(rows)), index.ravel()].reshape(index.shape)
     return entry
@@ -243,7 +244,7 @@ def _zero_if_finite(values: Tensor) -> Tensor:
 def check_distribution(values: Tensor, weights: Tensor) -> None:
     r"""Raise unless the weights are probabilities that fit the values.
 
-    In a `steady` block the same weights are checked once.
+    In a `steady` block the same weights are checked only once.
     """
     fits = values.dim() > 0 and weights.shape[-1:] == values.shape[-1:]
     try:
@@ -276,5 +277,5 @@ def check_distribution(values: Tensor, weights: Tensor) -> None:
 
 
 def name_of(weights: Tensor) -> tuple[object, ...]:
-    r"""What tells these weights from others in a `steady` block."""
+    r"""A key that tells these weights from others in a `steady` block."""
     return "weights", weights.data_ptr(), weights.shape, weights.stride(), weights.dtype

@@ -27,14 +27,14 @@ class UncertifiedWorstCaseError(RuntimeError):
 def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution with the smallest expectation, at most `radius` away from the weights.
+    r"""The distribution with the smallest expectation among those within `radius` of the weights.
 
         min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
     The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
-    certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values; over few points
-    first if the kernel matrix has many rows. Points of weight 0 may receive probability. If several
-    distributions attain the minimum, one of them is returned. Always in float64.
+    certified duality gap: at most 1e-6, and mostly 1e-8, of the range of the values. A large kernel
+    matrix is first reduced to few points. Points of weight 0 may receive probability. If several
+    distributions attain the minimum, one of them is returned. All arithmetic is in float64.
 
     Args:
         values: `... x n_w` finite values.
@@ -50,7 +50,7 @@ def maximum_mean_discrepancy_worst_distribution(
 
     Raises:
         UncertifiedWorstCaseError: If the gap stays above 1e-6. Not seen for radii of 1e-4 and more
-            at up to 1,024 points; at 1e-6 the rounding of smooth kernels prevents it.
+            at up to 1,024 points; at radius 1e-6 the rounding of smooth kernels causes it.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -151,7 +151,7 @@ class _Ball:
 class MaximumMeanDiscrepancyBall(Ball):
     r"""The worst expectation over a maximum-mean-discrepancy ball round the weights (DRBO-MMD).
 
-    See `maximum_mean_discrepancy_worst_distribution`, which is the gradient in the values. The
+    The gradient in the values is `maximum_mean_discrepancy_worst_distribution`; see there. The
     discrepancy is at most `sqrt(2)` for a kernel with unit diagonal and values >= 0: with such a
     kernel the radius `(2 + sqrt(2 log(1 / gamma))) / sqrt(t)` of [Kirschner2020drbo]_, Lemma 3,
     includes all distributions up to t = 8 for gamma = 0.1.
@@ -160,7 +160,7 @@ class MaximumMeanDiscrepancyBall(Ball):
         radius: The largest discrepancy.
         kernel: A GPyTorch kernel, or a function of two `n_w x d_w` tensors that returns their
             `n_w x n_w` kernel matrix. Its hyperparameters are not learnt here. For categories of W,
-            BoTorch's `CategoricalKernel` knows no order.
+            BoTorch's `CategoricalKernel` assumes no order.
 
     Raises:
         RuntimeError: If called before `bind`.
@@ -232,7 +232,7 @@ def without_copies(kernel_matrix: Tensor) -> Tensor:
 def eigen(kernel_matrix: Tensor) -> tuple[Tensor, Tensor]:
     r"""Eigenvalues and eigenvectors in float64, with negative rounding errors set to 0.
 
-    Refuses a matrix that is not symmetric and positive semi-definite up to rounding.
+    A matrix that is not symmetric and positive semi-definite up to rounding is refused.
     """
     if kernel_matrix.dim() < 2 or kernel_matrix.shape[-1] != kernel_matrix.shape[-2]:
         raise BotorchTensorDimensionError(
@@ -265,7 +265,7 @@ def same_points(bound: Tensor | None, points: Tensor) -> bool:
 
 
 def require_bound(part: T | None, measure: object) -> T:
-    r"""A part created by `bind`; raises RuntimeError if the measure is not bound."""
+    r"""A part that `bind` has set; raises RuntimeError if the measure is not bound."""
     if part is None:
         raise RuntimeError(
             "Expected a measure that knows the points: call `bind(environment)` first. "
@@ -275,7 +275,7 @@ def require_bound(part: T | None, measure: object) -> T:
 
 
 def check_size(shape: torch.Size, values: Tensor, name: str = "kernel_matrix") -> None:
-    r"""Raise BotorchTensorDimensionError unless the matrix of the points fits the values."""
+    r"""Raise BotorchTensorDimensionError unless the points' matrix has the shape for the values."""
     *batch_shape, n_w, _ = shape
     if values.shape[-1] != n_w or list(values.shape[: len(batch_shape)]) != batch_shape:
         raise BotorchTensorDimensionError(

@@ -1,13 +1,13 @@
-r"""A ball's program restricted to few points, certified over all of them: column generation.
+r"""The linear program of an MMD ball, solved over few points and certified over all of them.
 
-The worst distribution of a large ball lies on few points. If the kernel matrix has many rows, a
-program over these and the centre costs little next to one over all points:
+The worst distribution of a large ball has its mass on few points. If the kernel matrix has many
+rows, a program over these points and the centre costs little next to one over all (column
+generation):
 
     min_v {c'p : p = p_0 + sum_j v_j (e_j - p_0), v >= 0, 1'v <= 1, |B p - a| <= 1}
 
-Its nu, as one of the whole program, bounds the minimum over all points. Points whose slack
-`(c - B'nu)_j` is below the others' come in, and those without probability go, until the bound is
-met.
+Its dual nu also bounds the minimum over all points. Points whose slack `(c - B'nu)_j` is below that
+of the others are added, and those without probability are dropped, until the bound is met.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MANY_ROWS = 2 * FEW  # measured at 256 and 625 rows, where the restricted progra
 def solve_on_few_points(B: Tensor, program: BallProgram, tolerance: float) -> None:
     r"""Improve in place the distributions and bounds whose optimum lies on few points.
 
-    The others keep their distribution in the ball and their bound, which still hold. `B` is
-    `r x n_w`, r at least `FEW`; the tolerance limits the gap.
+    The others keep their distribution and their bound, which remain valid. `B` is `r x n_w`, with r
+    at least `FEW`; the tolerance limits the gap.
     """
     rows = (program.gap > tolerance).nonzero().squeeze(-1)
     order = program.costs[rows]

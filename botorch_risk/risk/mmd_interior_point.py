@@ -1,10 +1,10 @@
-r"""Certified solver of linear programs over the simplex and a ball: batched interior point.
+r"""Certified batched interior-point solver of linear programs over the simplex and a ball.
 
     min_p {c'p : p >= 0, 1'p = 1, |B p - a| <= 1}   with one `B: r x n_w` for all candidates, or
                                                     one for each
 
-A primal-dual method with Nesterov-Todd scaling and Mehrotra's predictor and corrector
-[Vandenberghe2010cvxopt]_ on the conic form
+It is a primal-dual method with Nesterov-Todd scaling and Mehrotra's predictor and corrector
+[Vandenberghe2010cvxopt]_, for the conic form
 
     primal: min c'x   with 1'x = 1, B x - z = a, z_0 = 1, x >= 0, (z_0, z) in the cone
     dual:   max t + a'nu - sigma   with s = c - t - B'nu >= 0, (sigma, nu) in the cone
@@ -53,7 +53,7 @@ class RowsOfEach:
 
 
 class BallRows:
-    r"""What the candidates share: `G = (1'; B)` and the products of pairs of its rows.
+    r"""The parts that candidates share: `G = (1'; B)` and the products of pairs of its rows.
 
     The table of products is built when enough candidates need it; for fewer, reading it takes
     longer than it saves.
@@ -94,13 +94,13 @@ class BallRows:
 
 @dataclass
 class BallProgram:
-    r"""One program per candidate, a row in every field; finished ones are dropped.
+    r"""One program per candidate, which is one row of every field; finished programs are dropped.
 
     Args:
         costs: c, `b x n_w`, from 0 to 1.
         centre: A distribution p_0 with `B p_0 = a`, `b x n_w`.
         image: a, `b x r`.
-        distribution: The best one so far, `b x n_w`.
+        distribution: The best distribution so far, `b x n_w`.
         value: Its cost, `b`.
         bound: The best lower bound so far, `b`.
         dual: The nu of that bound, `b x r`.
@@ -116,7 +116,7 @@ class BallProgram:
 
     @classmethod
     def start(cls, costs: Tensor, centre: Tensor, image: Tensor) -> BallProgram:
-        r"""The centre and the smallest cost are the first answer and the first bound."""
+        r"""A batch that begins with the centre as its answer and the smallest cost as its bound."""
         value, dual = (costs * centre).sum(dim=-1), torch.zeros_like(image)
         return cls(costs, centre, image, centre.clone(), value, torch.zeros_like(value), dual)
 
@@ -194,9 +194,9 @@ class _Direction:
 def solve_programs(every: BallRows | RowsOfEach, program: BallProgram, tolerance: float) -> None:
     r"""Improve the distributions and bounds of a batch of programs in place.
 
-    Shorter steps are for candidates left unfinished by the first attempt, which happens if the
-    centre has few atoms and the ball is tiny. Candidates still unfinished have a gap above the
-    tolerance; this function does not raise.
+    Candidates that the first attempt leaves unfinished, as happens if the centre has few atoms and
+    the ball is tiny, are tried again with shorter steps. Candidates still unfinished have a gap
+    above the tolerance; this function does not raise.
     """
     for fraction, limit in ATTEMPTS:
         rows = (program.gap > tolerance).nonzero().squeeze(-1)
@@ -366,9 +366,9 @@ def quotient(u: Tensor, v: Tensor) -> Tensor:
 
 
 def inverse_step(v: Tensor, direction: Tensor) -> Tensor:
-    r"""One over the largest `a` with `v + a direction` in the cone, `b`; <= 0 without limit.
+    r"""One over the largest `a` with `v + a direction` in the cone, `b`; <= 0 if `a` is unbounded.
 
-    The largest root y of `det(y v + direction) = 0`.
+    It is the largest root y of `det(y v + direction) = 0`.
     """
     square = determinant(v).squeeze(-1)
     half = (v * reflect(direction)).sum(dim=-1)

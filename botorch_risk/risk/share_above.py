@@ -20,9 +20,9 @@ class ShareAbove(RiskMeasure):
         risk = P(values > threshold)
 
     The result is a probability. With a ball as `under` it is the smallest probability in the ball,
-    the distributionally robust threshold measure of [Inatsu2021drlse]_, Eq. (2.2). As a function of
-    the values it is a step function: its gradient is 0, and no acquisition function can climb it.
-    Its expectation under normal values is smooth:
+    the distributionally robust threshold measure of [Inatsu2021drlse]_, Eq. (2.2). It is a step
+    function of the values: its gradient is 0, so gradient ascent cannot climb it. Its expectation
+    under normal values is smooth:
 
         E[risk] = sum_j weights_j Phi((mean_j - threshold) / sigma_j)
 

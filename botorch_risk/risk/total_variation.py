@@ -17,14 +17,14 @@ from botorch_risk.steady import are_on_host
 def total_variation_worst_case(
     values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
 ) -> Tensor:
-    r"""The smallest expectation over distributions within an l1 distance of the weights.
+    r"""The smallest expectation over distributions within a given l1 distance of the weights.
 
         risk = min_q {sum_j q_j values_j : sum_j |q_j - weights_j| <= radius}
 
-    Source: [Huang2024kde]_, Eq. (5), as a primal: the best use of the distance is to move
-    probability `radius / 2` from the largest values to the smallest, so one sort replaces the
-    paper's two-dimensional convex problem. As in the paper, the infimum is over ALL points: points
-    of weight 0 may receive probability. The gradient in the values is the worst distribution.
+    Source: [Huang2024kde]_, Eq. (5), in its primal form: the worst distribution moves probability
+    `radius / 2` from the largest values to the smallest, so one sort replaces the paper's
+    two-dimensional convex problem. As in the paper, the infimum is over ALL points: points of
+    weight 0 may receive probability. The gradient in the values is the worst distribution.
 
     Args:
         values: `... x n_w` finite values.
@@ -32,8 +32,8 @@ def total_variation_worst_case(
             checked).
         radius: The l1 distance, the paper's delta; from 2 on it includes every distribution on the
             points.
-        half_convention: Whether `radius` is instead half the l1 distance, the probability that
-            moves, the usual definition of total variation.
+        half_convention: Whether `radius` is instead half the l1 distance: the probability that is
+            moved, and the usual definition of total variation.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -111,7 +111,7 @@ def _growing(n_w: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class TotalVariationBall(Ball):
-    r"""The worst expectation over distributions near the weights in total variation.
+    r"""The worst expectation over distributions within a total-variation distance of the weights.
 
     The objective of DRBO-KDE, [Huang2024kde]_, Eq. (5): see `total_variation_worst_case`. Radius 0
     is the expectation, radius 2 the worst case over all points. Points of weight 0 matter: they
@@ -136,7 +136,7 @@ class TotalVariationBall(Ball):
         super().__post_init__()
 
     def importance(self, weights: Tensor) -> Tensor:
-        r"""Move the probability that may move to the worst values, any of them."""
+        r"""The weights, with the probability that may be moved shared among all values."""
         moved = min(1.0, self.radius if self.half_convention else self.radius / 2)
         return (1 - moved) * weights + moved / weights.shape[-1]
 

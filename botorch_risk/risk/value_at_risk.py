@@ -1,4 +1,4 @@
-r"""The lower tail of the values: its upper end, value-at-risk, and its mean."""
+r"""Two measures of the lower tail of the values: its upper end (value-at-risk) and its mean."""
 
 import warnings
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class ValueAtRisk(PickingRiskMeasure):
 
         risk = min {v : P(values <= v) >= risk_level}
 
-    Source: [Nguyen2021vucb]_, Eq. (1). Probabilities are added up in rounded arithmetic (0.1
-    eight times gives less than 0.8), so `>=` has a relative tolerance of 1e-12, or of a few
-    roundings of the dtype of the weights if that is more.
+    Source: [Nguyen2021vucb]_, Eq. (1). Probabilities are added up in rounded arithmetic (0.1 eight
+    times gives less than 0.8), so `>=` has a relative tolerance of 1e-12, or of a few rounding
+    errors of the weights' dtype if that is more.
 
     Args:
         risk_level: Lower-tail probability in (0, 1), the paper's alpha. BoTorch's `VaR(alpha)` is
@@ -35,7 +35,8 @@ class ValueAtRisk(PickingRiskMeasure):
             n_w equal weights whenever `risk_level * n_w` is an integer.
 
     Warns:
-        UserInputWarning: If the level is above 0.5, once for each level, as BoTorch's alpha is.
+        UserInputWarning: If the level is above 0.5, as BoTorch's alpha usually is; once for each
+        level.
 
     Example:
         >>> values, weights = torch.tensor([3.0, 1.0, 2.0, 4.0]), torch.full((4,), 0.25)
@@ -114,7 +115,7 @@ class ConditionalValueAtRisk(RiskMeasure):
             lowest 1 - alpha: `risk_level = 1 - alpha`. For warnings and errors see `ValueAtRisk`.
 
     The slope in a value is its part of the tail, divided by the level. If values tie at the edge of
-    the tail, any of them may have the room that is left: one of the subgradients.
+    the tail, any of them may have the remaining part: the slope is one of the subgradients.
 
     Example:
         >>> values, weights = torch.tensor([3.0, 1.0, 2.0, 4.0]), torch.full((4,), 0.25)

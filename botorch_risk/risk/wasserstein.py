@@ -31,17 +31,17 @@ Metric = Callable[[Tensor, Tensor], Any]
 def wasserstein_worst_distribution(
     values: Tensor, weights: Tensor, distances: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution with the smallest expectation within a transport distance of the weights.
+    r"""The distribution with the smallest expectation in a Wasserstein ball around the weights.
 
         min_q {sum_j q_j values_j : W(q, weights) <= radius}
         = max_price {sum_i weights_i min_j (values_j + price distances_ij) - price radius}
 
-    where W is the Wasserstein distance of order 1: the least mean distance over which
-    probability has to travel. All points can receive it, also points of weight 0. Source: the dual
-    of [Gao2023wasserstein]_, Theorem 1, on finitely many points. It is concave and piecewise linear
-    in the price: the plans at two prices on either side of the best one are mixed so that the
-    distribution is in the ball. Its expectation exceeds the minimum by less than 1e-8 of the range
-    of the values for radii of at least 1e-6 of the largest distance.
+    where W is the Wasserstein distance of order 1: the least mean distance over which probability
+    has to travel. Any point can receive probability, even one of weight 0. Source: the dual of
+    [Gao2023wasserstein]_, Theorem 1, on finitely many points. The dual is concave and piecewise
+    linear in the price: the plans at two prices, one on either side of the best, are mixed so that
+    the distribution is in the ball. Its expectation exceeds the minimum by less than 1e-8 of the
+    range of the values for radii of at least 1e-6 of the largest distance.
 
     Args:
         values: `... x n_w` finite values.
@@ -49,7 +49,7 @@ def wasserstein_worst_distribution(
             checked).
         distances: `n_w x n_w`, >= 0 with a diagonal of 0, or one for each of the leading dimensions
             of the values, `batch_shape x n_w x n_w`.
-        radius: In the unit of the distances. At radius 0 the result is the weights, even if some
+        radius: The largest mean distance. At radius 0 the result is the weights, even if some
             distances are 0.
 
     Returns:
@@ -250,7 +250,7 @@ class _Plan:
 def euclidean(v: Tensor, w: Tensor, categories: Sequence[int] = ()) -> Tensor:
     r"""The Euclidean distances of two sets of points, `n x d_w` and `n' x d_w`.
 
-    In columns of `categories`, whose codes have no distance, different values are 1 apart.
+    In columns of `categories`, different codes are 1 apart, whatever their numbers.
     """
     apart = v.unsqueeze(-2) - w.unsqueeze(-3)
     for column in categories:
@@ -260,13 +260,13 @@ def euclidean(v: Tensor, w: Tensor, categories: Sequence[int] = ()) -> Tensor:
 
 @dataclass(frozen=True)
 class WassersteinBall(Ball):
-    r"""The worst expectation over distributions on the points near the weights by transport.
+    r"""The worst expectation over distributions on the points within a transport distance.
 
-    Probability may move, but pays for the way: the radius is the mean distance, in the unit of w.
-    See `wasserstein_worst_distribution`. Radius 0 is the expectation, the largest distance of two
-    points the worst case over all points. Points of weight 0 matter: they mark where probability
-    may go. The points must be close together relative to the radius: to leave a point, probability
-    must reach another.
+    The radius bounds the mean distance over which probability moves, in the unit of w. See
+    `wasserstein_worst_distribution`. Radius 0 is the expectation; a radius of the largest distance
+    between two points is the worst case over all points. Points of weight 0 matter: they mark where
+    probability may go. The points must be close together relative to the radius: to leave a point,
+    probability must reach another.
 
     Args:
         radius: The largest mean distance.
@@ -307,7 +307,7 @@ class WassersteinBall(Ball):
         return _worst_distribution(plans, values, weights, self.radius)
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
-        r"""The Wasserstein distance of order 1; in several dimensions by a linear program each."""
+        r"""The Wasserstein distance of order 1; in several dimensions, by linear programs."""
         plans: Any = require_bound(self._plans, self)
         others, weights = as_floating(others), as_floating(weights, "weights")
         return plans.between(*torch.broadcast_tensors(weights.to(others), others))
@@ -315,17 +315,17 @@ class WassersteinBall(Ball):
 
 @dataclass(frozen=True)
 class WassersteinRegularization(RiskMeasure):
-    r"""The expectation less the radius times the steepest slope over the points.
+    r"""The expectation minus the radius times the steepest slope between points.
 
         risk = sum_j weights_j values_j - radius max_ij (values_i - values_j) / distances_ij
 
     The objective of WDRBO [Micheli2025wasserstein]_, with the slope between points instead of the
     gradient in w. It never exceeds the risk of a `WassersteinBall`, and equals it if the values
-    fall at a single slope and the ball does not reach the lowest. One steep pair anywhere counts
-    fully, and the result may be below all values. Not monotone in the values.
+    fall at a single slope and the ball does not reach the lowest. One steep pair of points anywhere
+    counts fully, so the result may be below all values. Not monotone in the values.
 
     Args:
-        radius: In the unit of the distances.
+        radius: The factor of the slope, in the unit of the distances.
         metric: As in `WassersteinBall`.
 
     Raises:

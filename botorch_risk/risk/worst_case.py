@@ -1,4 +1,4 @@
-r"""The worst case, which looks at no probability."""
+r"""The worst case, which depends on no probability except whether it is 0."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +19,7 @@ class WorstCase(PickingRiskMeasure):
     r"""The smallest value, as in robust optimisation [Bogunovic2018stableopt]_.
 
     Args:
-        over: `"support"` leaves out points of weight 0; `"points"` includes them all, as a ball of
+        over: `"support"` leaves out points of weight 0; `"points"` includes them, as a ball of
             distributions around the weights does.
 
     Example:

@@ -350,7 +350,7 @@ def test_bad_bounds_and_weights() -> None:
         lacing_mask(lower, upper * torch.nan, weights, 0.1)
     with pytest.raises(InputDataError, match=r"Expected finite bounds\. Got inf"):
         covering_mask(WorstCase(), lower, upper + torch.inf, weights)
-    with pytest.raises(ValueError, match=r"Expected `lower <= upper`\. Got 1\.0 above it"):
+    with pytest.raises(ValueError, match=r"Expected `lower <= upper`\. Got `lower` 1\.0 larger"):
         lacing_mask(lower, lower - 1.0, weights, 0.1)
     with pytest.raises(InputDataError, match="`weights` >= 0 that sum to 1"):
         lacing_mask(lower, upper, 2 * weights, 0.1)

@@ -120,7 +120,7 @@ def test_a_transform_says_which_outcome_is_the_objective_and_its_unit(measure: A
 )
 def test_a_transform_that_mixes_outcomes_is_refused(transform: Any) -> None:
     model = ModelListGP(model_of(), model_of())
-    with pytest.raises(UnsupportedError, match=r"one weight that is not 0, for one risk. Got"):
+    with pytest.raises(UnsupportedError, match=r"one weight that is not 0, and one risk. Got"):
         select_value(model, KNOWN, Expectation(), decisions(), posterior_transform=transform)
 
 

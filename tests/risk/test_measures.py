@@ -203,7 +203,7 @@ def test_other_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"`risk_aversion` to be finite and >= 0. Got -1"):
         MeanVariance(-1.0)
     values, weights = draw()
-    with pytest.raises(ValueError, match=r"`lower <= upper`. Got 1\.0\d* above it"):
+    with pytest.raises(ValueError, match=r"`lower <= upper`. Got `lower` 1\.0\d* larger"):
         MeanVariance(1.0).bounds(values, values - 1.0, weights)
 
 
