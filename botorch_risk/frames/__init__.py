@@ -1,4 +1,4 @@
-r"""One experiment with plain tables: `SingleExperiment` of numbers, `FrameExperiment` of names.
+r"""One experiment in plain tables: `SingleExperiment` in tensors, `FrameExperiment` in DataFrames.
 
 `advise` takes the readings of any package.
 """

@@ -1,4 +1,4 @@
-r"""What readings of any package say: the best setting, what to read next, what to trust."""
+r"""What readings from any package show: the best setting, what to read next, what to trust."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ from botorch_risk.strategies.space import Box, unit_cube
 
 @dataclass(frozen=True)
 class Advice:
-    r"""Advice from readings of any package, in the names, units and signs of their table.
+    r"""Advice drawn from readings of any package, in the names, units and signs of their table.
 
-    A risk of an outcome `y` is `y_risk`, its expectation by samples of the hyperparameters, with
-    the ends `y_risk_lower` and `y_risk_upper` of a nominal 95 % interval.
+    For an outcome `y`, the column `y_risk` is the expected risk by samples of the hyperparameters,
+    and `y_risk_lower` and `y_risk_upper` are the ends of a nominal 95 % interval.
 
     Args:
         anywhere: The best setting, tried or not, with its risk; one row of a DataFrame.
         tried: The best of the settings that were tried, likewise.
-        luckiest: The row with the best reading, which is often a lucky one, with the risk of its
-            setting.
+        luckiest: The row with the best reading, often a lucky one, with the risk of its setting.
         next: The settings to read next, one per row.
-        verdict: Whether the model can be trusted, and why not.
-        experiment: The experiment, to go on with: `ask`, `tell`, `predict`, `recommend`.
+        verdict: Whether the model can be trusted, and if not, why.
+        experiment: The experiment, with which to continue: `ask`, `tell`, `predict`, `recommend`.
         outcome: The name of the outcome.
     """
 
@@ -180,17 +179,18 @@ def advise(
         readings: One of
 
             - a DataFrame, one reading per row;
-            - a study of Optuna. Choices are labels, as text unless they are booleans; integers are
-              in steps, on a logarithmic scale too; conditions are user attributes of the trials;
-              failed and pruned trials are failed evaluations;
+            - a study of Optuna. Categorical choices become labels, as text unless they are
+              booleans; integers have steps, even on a logarithmic scale; conditions are user
+              attributes of the trials; failed and pruned trials are failed evaluations;
             - an experiment or a `Client` of Ax, with conditions as tracking metrics. A mean with a
               count, as from `botorch_risk.ax.readings`, is replaced by as many readings with the
               same mean and standard error;
             - tensors `(X, Y)` as BoTorch has them: X is `n x d`, conditions last, and Y is `n`,
               `n x 1`, or `n x k` with repeats, of an outcome `y` that is maximised.
         settings: The settings by name, as in `FrameExperiment`; bounds `2 x d_x` for tensors.
-            Default: what the study or the experiment knows.
-        outcomes: The outcome with its direction. Default likewise; only a DataFrame needs it.
+            Default: those of the study or the experiment.
+        outcomes: The outcome with its direction. Default: as for `settings`; only a DataFrame needs
+            it.
         conditions: What was measured with the outcome but cannot be set, by name: `(low, high)`, or
             labels.
         risk: With conditions, a measure such as `ConditionalValueAtRisk(0.1)`; otherwise the
@@ -199,7 +199,7 @@ def advise(
         batch_size: The number of settings to read next.
         seed: Seed of every random draw.
         options: Further arguments of `rahbo` or of `risk_search`, or another `strategy` with its
-            own.
+            own arguments.
 
     Returns:
         The advice. Print it.

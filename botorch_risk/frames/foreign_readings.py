@@ -21,9 +21,10 @@ class ForeignReadings(NamedTuple):
 
     Attributes:
         frame: A DataFrame of settings, conditions and outcomes, one reading per row.
-        settings: The settings, as `FrameExperiment` takes them; None where nothing knows them.
-        outcomes: The outcome with its direction; None likewise.
-        running: A DataFrame of settings that run.
+        settings: The settings, as `FrameExperiment` takes them; None if the source does not name
+            them.
+        outcomes: The outcome with its direction; None if the source does not name it.
+        running: A DataFrame of settings that are being evaluated.
     """
 
     frame: Any
@@ -57,8 +58,8 @@ def _of_optuna(study: Any, conditions: Sequence[str]) -> ForeignReadings:
     r"""Completed trials are readings; pruned and failed ones are rows without a reading."""
     if len(study.directions) != 1:
         raise UnsupportedError(
-            f"Expected a study of one objective. Got {len(study.directions)}: several objectives "
-            "are `robust.pareto_search`'s."
+            f"Expected a study of one objective. Got {len(study.directions)}: for several "
+            "objectives see `robust.pareto_search`."
         )
     (name, *_), (direction, *_) = study.metric_names or ["value"], study.directions
     settings: dict[str, Any] = {}
@@ -225,7 +226,7 @@ def _of_tensors(X: Any, Y: Any, conditions: Sequence[str], settings: Any) -> For
         settings = {f"x{i}": tuple(pair) for i, pair in enumerate(bounds.mT.tolist())}
     names = [*settings, *conditions]
     if len(names) != X.shape[-1]:
-        raise InputDataError(f"Expected X of the columns {names}. Got {X.shape[-1]} columns.")
+        raise InputDataError(f"Expected X with the columns {names}. Got {X.shape[-1]} columns.")
     pandas = require_extra("pandas", "botorch_risk[frames]")
     frame = pandas.DataFrame(X.repeat_interleave(Y.shape[-1], dim=0).tolist(), columns=names)
     return ForeignReadings(frame.assign(y=Y.flatten().tolist()), settings, {"y": "maximize"})

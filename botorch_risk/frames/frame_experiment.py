@@ -30,9 +30,9 @@ class FrameExperiment:
     r"""Ask and tell one experiment in DataFrames, with named columns in your units.
 
     `ask` gives settings, to which you add your measurements; `tell` takes them back, one reading
-    per row, in any order and with any holes; `predict` and `recommend` give intervals. It is a
-    `SingleExperiment` with names, and pools rows in the same way. Needs pandas, the extra
-    `frames`.
+    per row, in any order and with entries missing; `predict` and `recommend` give intervals. It is
+    a `SingleExperiment` with names, and pools rows in the same way. It needs pandas (the extra
+    `frames`).
 
     A minimised outcome keeps its sign everywhere: in `tell`, in predictions and risks, in the
     thresholds of `constraints` and in `reference_point`. Its bad tail is the large values.
@@ -43,31 +43,31 @@ class FrameExperiment:
 
     Args:
         parameters: The settings, by name: `(low, high)`, `(low, high, step)` (integers if `low` and
-            `step` are whole), `(low, high, "log")` of a number whose logarithm matters, such as a
-            learning rate, or a list of labels, whose order has no meaning. Or a DataFrame of
-            numbers with all settings, for a strategy on a finite domain; its index names them.
+            `step` are whole), `(low, high, "log")` for a number whose logarithm matters, such as a
+            learning rate, or a list of labels, whose order has no meaning. For a strategy on a
+            finite domain, a DataFrame of numbers with one setting per row, which its index names.
         outcomes: The outcomes, by name: `"maximize"` or `"minimize"`, or None for an outcome that
-            is neither, such as one in a constraint only, or one of a level set. The objective is
-            the first.
+            is neither, such as one only in a constraint, or one whose level set is sought. The
+            first is the objective.
         strategy: The strategy's constructor, such as `rahbo`, called as
             `strategy(box, seed, **options)`, or with the domain `|D| x d`.
-        contexts: The contexts, noted with the outcome but not set, by name: `(low, high)`, or a
-            list of labels in the order of their codes. Their distribution is learnt, with
-            `LabelFrequencies` for labels, unless `options` have an `environment`.
+        contexts: The contexts, which are observed with the outcome but not set, by name:
+            `(low, high)`, or a list of labels in the order of their codes. Their distribution is
+            learnt, with `LabelFrequencies` for labels, unless the options include an `environment`.
         units: Units of columns, by name, for messages.
-        limits: Limits of sums of settings, by their names and in their units, such as fractions
-            that sum to 1. All settings that are proposed or recommended are within them. A told
-            setting that is off by at most 1e-6 of the sum's range counts as the nearest one within
-            them; others are refused.
+        limits: Linear constraints on settings (`LinearLimit`), by their names and in their units,
+            such as fractions that sum to 1. All settings that are proposed or recommended satisfy
+            them. A told setting that misses one by at most 1e-6 of the sum's range counts as the
+            nearest that satisfies it; others are refused.
         seed: Seed of every random draw.
-        options: Further arguments of the strategy; with a list of settings, a Series goes by its
-            names, in any order.
+        options: Further arguments of the strategy; with a list of settings, a Series is matched to
+            them by its index, in any order.
 
     Raises:
         UnsupportedError: If the strategy does not take categories or contexts, its points have
-            other columns, an option has a threshold whose sign would be wrong, or a limit is on
-            labels or on a list of settings.
-        ValueError: If no setting is within the limits, or only one.
+            other columns, an option has a threshold whose sign would be wrong, or `limits` apply to
+            labels or to a list of settings.
+        ValueError: If at most one setting satisfies the `limits`.
 
     Example:
         >>> import pandas as pd
@@ -115,7 +115,7 @@ class FrameExperiment:
 
     @property
     def strategy(self) -> Strategy:
-        r"""The strategy, in its own numbers: labels are codes, and steps are counted."""
+        r"""The strategy, which uses its own numbers: codes for labels, and counts of steps."""
         return self._single.strategy
 
     @property
@@ -125,7 +125,7 @@ class FrameExperiment:
 
     @property
     def unused(self) -> Any:
-        r"""The rows of `data` that no model uses, as a Series of their missing entries."""
+        r"""The rows of `data` that no model uses: a Series that names their missing entries."""
         missing, outcomes, lacks = self.data.isna(), set(self._layout.signs), {}
         for row, absent in missing[missing.any(axis=1)].iterrows():
             names = absent.index[absent].tolist()
@@ -137,28 +137,28 @@ class FrameExperiment:
     def running(self) -> Any:
         r"""The settings that `ask` gave and that are not told yet, one per row.
 
-        A setting runs until `tell` has it, or one near it that somebody rounded, or `cancel`.
+        A setting runs until it, or a nearby one that somebody rounded, is told, or it is cancelled.
         """
         return self.named(self._single.running)
 
     def ask(self, batch_size: int | None = None, pending: Any = None) -> Any:
-        r"""The next settings to measure, one per row; with the contexts, if they are chosen.
+        r"""The next settings to measure, one per row; with the contexts, if these are chosen too.
 
         Asking again before the next `tell` gives the same settings. A setting of an earlier round
-        that still runs (`running`) is not given again, nor is one next to it.
+        that still runs (`running`) is not given again, nor is one close to it.
 
         Args:
-            batch_size: The number of points; during the initial design, at most its points that do
-                not run, or further ones once all run. Default: the rest of the initial
-                design, and later the strategy's batch size.
+            batch_size: The number of settings. During the initial design, at most its settings that
+                are not running are given, or further ones once all of them run. Default: the rest
+                of the initial design, and later the strategy's batch size.
             pending: A DataFrame of settings that somebody else has started, with the columns that
-                `ask` gives. They run from now on.
+                `ask` gives. They count as running from now on.
         """
         started = None if pending is None else self._settings(pending)
         return self.named(self._single.ask(batch_size, started))
 
     def cancel(self, frame: Any) -> None:
-        r"""Give up settings that run, as if `ask` had not given them.
+        r"""Give up running settings, as if `ask` had not given them.
 
         Args:
             frame: Rows of `running`, or a DataFrame with the same columns.
@@ -169,13 +169,11 @@ class FrameExperiment:
         self._single.cancel(self._settings(frame))
 
     def correct(self, frame: Any) -> None:
-        r"""Replace readings that were told.
-
-        The experiment goes on as if these had been told.
+        r"""Replace readings that were told. The experiment goes on as if these had been told.
 
         Args:
             frame: A DataFrame of outcomes, whose index has the rows of `data`. Outcomes without a
-                column stay; an empty entry takes a reading back.
+                column are not changed; an empty entry removes a reading.
         """
         names = list(self._layout.signs)
         if unknown := [name for name in frame.columns if name not in names]:
@@ -190,10 +188,10 @@ class FrameExperiment:
     def withdraw(self, rows: Any) -> None:
         r"""Remove rows that were told.
 
-        The experiment goes on as if they had never been told; the others are numbered again.
+        The experiment continues as if they had never been told; the other rows are renumbered.
 
         Args:
-            rows: Rows of `data`, by their numbers.
+            rows: The numbers of rows of `data`.
         """
         gone = set(self._positions(rows))
         kept = [row for row in range(len(self._joined)) if row not in gone]
@@ -251,11 +249,11 @@ class FrameExperiment:
 
         Warns:
             InputDataWarning: If a row lacks a setting or a context, or if an outcome is absurdly
-                far from all others, as -9999 for a failure is.
+                far from all others, such as -9999 for a failure.
 
         Raises:
             InputDataError: If a column is missing, unknown or duplicated, a label is unknown, a
-                number is outside its range or off its step, settings are outside the limits, or a
+                number is outside its range or off its step, settings violate the `limits`, or a
                 reading is not a number; or if the method cannot use the readings.
         """
         layout = self._layout
@@ -283,12 +281,12 @@ class FrameExperiment:
     def predict(self, frame: Any) -> Any:
         r"""Predict the outcomes of settings, with nominal 95 % intervals.
 
-        For an outcome `y` the columns are `y_mean`, `y_lower` and `y_upper`, of the mean of many
-        readings, and `y_noise`, the standard deviation of one reading; if the noise is learnt from
-        point to point, or sampled, also `y_noise_lower` and `y_noise_upper`. If there are contexts
-        and the frame has no context columns, the prediction is the risk over them: `y_risk`,
-        `y_risk_lower` and `y_risk_upper`, and for an outcome `z` with constraints `z_feasible`, the
-        probability that they hold.
+        For an outcome `y` the columns are `y_mean`, `y_lower` and `y_upper`, for the mean of many
+        readings, and `y_noise`, the standard deviation of one reading. If the noise varies between
+        points, or is sampled, there are also `y_noise_lower` and `y_noise_upper`. If there are
+        contexts and the frame has no context columns, the prediction is the risk over them:
+        `y_risk`, `y_risk_lower` and `y_risk_upper`, and for an outcome `z` with constraints
+        `z_feasible`, the probability that they hold.
 
         Args:
             frame: A DataFrame with the columns of all parameters, and either all contexts or none.
@@ -324,15 +322,15 @@ class FrameExperiment:
     def recommend(self, among: Any = None) -> Any:
         r"""The setting to use, as if the experiment ended now, with an interval of its risk.
 
-        One row; of several objectives a set of compromises, one per row. For an objective `y` the
-        columns are `y_risk`, the quantity that the strategy optimises, and the ends of its nominal
-        95 % interval, `y_risk_lower` and `y_risk_upper`; for an outcome `z` with constraints
-        `z_feasible`, the probability that they hold. A strategy without a model returns none of
-        them.
+        It is one row; with several objectives, a set of compromises, one per row. For an objective
+        `y` the columns are `y_risk`, the quantity that the strategy optimises, and the ends of its
+        nominal 95 % interval, `y_risk_lower` and `y_risk_upper`; for an outcome `z` with
+        constraints `z_feasible`, the probability that they hold. A strategy without a model has
+        none of these columns.
 
         Args:
             among: A DataFrame of settings, of which the one with the best expected risk of the
-                first objective is recommended; for a strategy that predicts its risk. Default: the
+                first objective is recommended; the strategy must predict its risk. Default: the
                 strategy's own rule.
 
         Raises:
@@ -367,7 +365,7 @@ class FrameExperiment:
             X: `n x d`, or `n x d_x` without the contexts.
 
         Returns:
-            A DataFrame; with the index of the listed settings if all are listed.
+            A DataFrame; if all points are listed settings, it has their index.
         """
         frame, domain = self._pandas.DataFrame(self._layout.values(X)), self._layout.domain
         if domain is not None:
@@ -380,9 +378,9 @@ class FrameExperiment:
         r"""Classify the listed settings as above or below the level.
 
         Returns:
-            A DataFrame of the settings; for an outcome `y` with the columns `y_class`, which is
-            `"above"`, `"below"` or `"unknown"`, and `y_probability` that a setting is above. Of
-            several levels: `y_class_0` and so on.
+            A DataFrame of the settings. For an outcome `y`, `y_class` is `"above"`, `"below"` or
+            `"unknown"`, and `y_probability` is the probability that a setting is above. With
+            several levels, the columns are `y_class_0` and so on.
 
         Raises:
             UnsupportedError: If the method does not look for a level set.
@@ -404,10 +402,11 @@ class FrameExperiment:
         return table
 
     def state_dict(self) -> dict[str, Any]:
-        r"""The state needed to continue, with the arguments of the experiment, as JSON.
+        r"""The state needed to continue, together with the arguments of the experiment, as JSON.
 
         Raises:
-            UnsupportedError: If the strategy was told something by itself.
+            UnsupportedError: If the strategy was told something directly, not through the
+                experiment.
         """
         X, Y = self._history_of(self._rows, self._joined)
         history = self.strategy.history
@@ -439,7 +438,7 @@ class FrameExperiment:
 
         Raises:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
-                `tell` would refuse; then nothing is changed.
+                `tell` would refuse. Nothing is then changed.
         """
         rows, joined, inner = opened(state, self._arguments(), "rows", "joined", "experiment")
         self._check_rows(rows, joined)
@@ -502,7 +501,7 @@ class FrameExperiment:
         row = torch.tensor(joined, dtype=torch.long)
         is_point = row >= 0
         if (is_point != X.isfinite().all(dim=-1)).any():
-            raise InputDataError("Expected the rows without a hole to be the points. Got others.")
+            raise InputDataError("Expected exactly the complete rows to be points. Got others.")
         if not is_point.any():
             return X[None, :0], y[None, :0, None][:, :, :0]
         points, readings = pooled(X[is_point], y[is_point], row[is_point])

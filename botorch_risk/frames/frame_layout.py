@@ -41,11 +41,11 @@ class FrameLayout:
     r"""Named columns and their places in a strategy's points and outcomes.
 
     Args:
-        parameters: What is set.
-        contexts: The contexts, noted with the outcome but not set.
+        parameters: The columns that are set.
+        contexts: The columns that are observed with the outcome but not set.
         signs: -1 for an outcome that is minimised, since strategies maximise; otherwise 1.
         domain: The list of settings, `|D| x d`; None for a box.
-        limits: The limits of the parameters, by their names.
+        limits: Linear constraints on the parameters, by their names.
     """
 
     parameters: tuple[NamedColumn, ...]
@@ -122,15 +122,15 @@ class FrameLayout:
             return None
         if self.domain is not None:
             raise UnsupportedError(
-                "Expected no `limits` with a list of settings: leave settings outside the limits "
-                f"out of the list. Got `{self.limits[0]}`."
+                "Expected no `limits` with a list of settings: list only settings within the "
+                f"limits. Got `{self.limits[0]}`."
             )
         names, labelled = [each.name for each in self.parameters], self._categories
         logarithms = {each.name for each in self.parameters if each.is_log}
         for limit in self.limits:
             if found := logarithms & set(limit.coefficients):
                 raise UnsupportedError(
-                    "Expected limits on numbers without a logarithmic scale. Got "
+                    "Expected `limits` on numbers without a logarithmic scale. Got "
                     f"{found.pop()!r} on a logarithmic scale in `{limit}`."
                 )
         return LimitedColumns(
@@ -150,7 +150,7 @@ class FrameLayout:
         return [limit.rescaled(numbers, origin, unit) for limit in self.limits]
 
     def within_limits(self, frame: Any, X: Tensor) -> Tensor:
-        r"""Told points without the rounding of their sums.
+        r"""Told points, moved by as little as rounding so that they satisfy `limits`.
 
         Args:
             X: Points, `n x d`, in the strategy's numbers; NaN where something is missing.
@@ -287,7 +287,7 @@ class FrameLayout:
         return {i: [*map(float, range(len(c.labels)))] for i, c in numbered if c.labels}
 
     def check_contexts(self, frame: Any, X: Tensor, space: Any) -> None:
-        r"""Raise an `InputDataError` unless every context can occur in the known distribution."""
+        r"""Raise an `InputDataError` unless the known distribution can yield every context."""
         if not isinstance(space, EnvironmentSpace) or space.is_learnt:
             return
         decisions, contexts = X.split([len(self.parameters), len(self.contexts)], dim=-1)
@@ -306,7 +306,7 @@ class FrameLayout:
         return torch.tensor(codes, dtype=torch.double).mT
 
     def outcomes(self, frame: Any) -> Tensor:
-        r"""The readings of the rows of a DataFrame, `n` or `n x m`, larger is better."""
+        r"""The readings of the rows of a DataFrame, `n` or `n x m`, where larger is better."""
         read = [numbers_of(frame, name) for name in self.signs]
         signs = torch.tensor(list(self.signs.values()), dtype=torch.double)
         y = torch.tensor(read, dtype=torch.double).mT * signs
@@ -336,7 +336,7 @@ def _listed_settings(
     check_names(frame, names)
     domain = torch.tensor([numbers_of(frame, name) for name in names], dtype=torch.double).mT
     if domain.isnan().any() or not domain.numel():
-        raise ValueError("Expected settings without a hole. Got a missing value, or no row.")
+        raise ValueError("Expected complete settings. Got a missing value, or no row.")
     ends = zip(names, domain.amin(dim=0).tolist(), domain.amax(dim=0).tolist(), strict=True)
     named = tuple(
         NamedColumn(name, lower, upper, unit=units.get(name, "")) for name, lower, upper in ends

@@ -18,16 +18,16 @@ _OFF_STEP = 1e-4
 
 @dataclass(frozen=True)
 class NamedColumn:
-    r"""A column of settings: numbers in a range, on a step or by their logarithm, or labels.
+    r"""A column of settings: numbers in a range, in steps or on a logarithmic scale, or labels.
 
     Args:
         name: The name of the column.
         lower: The least number.
         upper: The largest number.
         step: The step from `lower` to `upper`; None if any number is allowed.
-        labels: Labels instead of numbers, without an order.
+        labels: Labels, which have no order, instead of numbers.
         unit: The unit of the numbers, for messages.
-        is_log: Whether a strategy sees the decimal logarithm of the number.
+        is_log: Whether the strategy is given the decimal logarithm of the number.
     """
 
     name: str
@@ -66,7 +66,7 @@ class NamedColumn:
     ) -> NamedColumn:
         if lower is None or upper is None or not 0 < lower < upper:
             raise ValueError(
-                f"Expected {name!r}, a number by its logarithm, to have 0 < low < high, finite. "
+                f"Expected {name!r}, on a logarithmic scale, to have finite 0 < low < high. "
                 f"Got {(lower, upper, 'log')}."
             )
         return cls(name, lower, upper, unit=unit, is_log=True)
@@ -86,7 +86,7 @@ class NamedColumn:
         whole = round(steps)
         if not lower < upper or whole < 1 or abs(steps - whole) > _OFF_STEP:
             raise ValueError(
-                f"Expected {name!r} to have low < high, finite, and high a positive number of "
+                f"Expected {name!r} to have finite low < high, and high a positive number of "
                 f"steps above low. Got {(lower, upper) if step is None else (lower, upper, step)}."
             )
         return cls(name, lower, upper, step, unit=unit)
@@ -103,7 +103,7 @@ class NamedColumn:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        r"""The smallest and the largest number that a strategy sees."""
+        r"""The smallest and the largest number that a strategy is given."""
         if self.is_log:
             return math.log10(self.lower), math.log10(self.upper)
         if self._stands_for_itself or self.step is None:
@@ -112,7 +112,7 @@ class NamedColumn:
 
     @property
     def scale(self) -> tuple[float, float]:
-        r"""The number that a strategy's 0 stands for, and the change that its 1 stands for."""
+        r"""The value that a strategy's 0 represents, and the difference that its 1 represents."""
         if self._stands_for_itself or self.step is None:
             return 0.0, 1.0
         return self.lower, self.step
@@ -126,7 +126,7 @@ class NamedColumn:
         return f"{self.name!r} from {self.lower:g} to {self.upper:g}{unit}{steps}"
 
     def code(self, value: Any) -> float | None:
-        r"""The number that a strategy sees for a value; None if the value is not allowed."""
+        r"""The number that a strategy is given for a value; None if the value is not allowed."""
         if self.labels:
             same = [each == value and isinstance(value, type(each)) for each in self.labels]
             return float(same.index(True)) if True in same else None  # 1 is not True
@@ -146,7 +146,7 @@ class NamedColumn:
         return float(round(number) if self._stands_for_itself else whole)
 
     def value(self, code: float) -> Any:
-        r"""The value encoded by a strategy's number."""
+        r"""The value that a strategy's number represents."""
         if self.labels:
             return self.labels[round(code)]
         if self.is_log:  # 0.001, not 10 ** -3.0000000000000004

@@ -20,29 +20,29 @@ from botorch_risk.strategies.strategy import Strategy
 class SingleExperiment:
     r"""Ask and tell one experiment, with one reading per row.
 
-    A strategy of one seed with plain tables; `FrameExperiment` is the same in DataFrames, with
-    names and labels. `ask` returns `q x d`, and `tell` takes the readings in long form, in any
-    order. Equal rows of one `tell` are readings of one point. A row is
+    It wraps a strategy of one seed and uses plain tables; `FrameExperiment` does the same with
+    DataFrames, names and labels. `ask` returns `q x d`, and `tell` takes the readings in long form,
+    in any order. Equal rows in one call of `tell` are readings of one point. A row is
 
-    1. of this round, if its decision runs: `ask` has proposed it, and it is not told yet;
-    2. else a further reading, if it equals an earlier row: it joins the readings of that row, as if
-       they had come together, and no round passes;
-    3. else a new point of this round, such as one that was measured before the first `ask`.
+    1. a row of this round, if its decision runs: `ask` has proposed it, and it is not told yet; 2.
+    else a further reading, if it equals an earlier row: it joins the readings of that row, as if
+    they had come together, and does not start a new round; 3. else a new point of this round, such
+    as one that was measured before the first `ask`.
 
-    Rows are equal if all digits are; if the instrument rounds a setting, always tell the same form.
-    Contexts are part of a row: a setting that met another context is another row. A row whose
-    readings are all missing is a failed evaluation; its context still counts.
+    Rows are equal if all their digits are; if the instrument rounds a setting, always tell the same
+    form of it. Contexts are part of a row: the same setting with a different context is a different
+    row. A row whose readings are all missing is a failed evaluation; its context still counts.
 
     The initial design ends with `num_initial` points, suggested or not: each new point replaces the
-    nearest remaining point of the design. A table that is told before anything runs ends it by
-    itself if it has more points with readings than columns. If the noise is learnt, as in `rahbo`,
-    a point with one reading informs only the mean, and at least one point needs two.
+    nearest remaining point of the design. A table that is told before any `ask` ends the design at
+    once if it has more points with readings than columns. If the noise is learnt, as in `rahbo`, a
+    point with one reading informs only the mean, and at least one point needs two.
 
     Args:
         strategy: A strategy of one seed. It remains usable, and its `belief` is the fitted model.
 
     Raises:
-        UnsupportedError: If the space perturbs decisions, as it must be told in the order of
+        UnsupportedError: If the space perturbs decisions: these must be told in the order of
             asking.
         ValueError: If the strategy has several seeds.
 
@@ -70,13 +70,13 @@ class SingleExperiment:
         if isinstance(space, EnvironmentSpace) and space.perturbs:
             raise UnsupportedError(
                 "Expected a space whose rows show their decision. Got perturbed "
-                "decisions, which come in the order of asking: use the strategy itself."
+                "decisions, which must be told in the order of asking: use the strategy."
             )
 
     def ask(self, batch_size: int | None = None, pending: Tensor | None = None) -> Tensor:
         r"""The next points to measure, `q x d` in the units of the bounds.
 
-        Fewer rows if the method asks for fewer, and no row once it has finished.
+        There are fewer rows if the method asks for fewer, and none once it has finished.
 
         Args:
             batch_size: The maximum number for this round; see `Strategy.ask`.
@@ -93,7 +93,7 @@ class SingleExperiment:
         return self.strategy.running[0]
 
     def cancel(self, X: Tensor) -> None:
-        r"""Give up points that run, `p x d`; see `Strategy.cancel`."""
+        r"""Give up running points, `p x d`; see `Strategy.cancel`."""
         self.strategy.cancel(as_data(X, "X").unsqueeze(0))
 
     def tell(self, X: Tensor, y: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ def pooled(X: Tensor, readings: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
     Args:
         X: The point of each reading, `n x d`.
         readings: `n x m`, NaN where one is missing.
-        row: The row that each joins, `n`, of which none from 0 to the last is left out.
+        row: The row that each reading joins, `n`; every number from 0 to the largest occurs.
     """
     of_each = [row == each for each in range(int(row.amax()) + 1)]
     taken = [_taken(readings[joins]) for joins in of_each]

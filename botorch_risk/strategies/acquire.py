@@ -34,21 +34,21 @@ ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]
 class Acquire(Method):
     r"""Fits a model of all data in each round and maximises an acquisition function of it.
 
-    Inputs are scaled to the unit cube; repeats count by their mean. It recommends the evaluated
-    point with the best observed mean, as UHE-BO does.
+    Inputs are scaled to the unit cube, and repeats are replaced by their mean. The method
+    recommends the evaluated point with the best observed mean, as UHE-BO does.
 
     Args:
         acquisition: Maps a fitted model and the round, from 1, to the round's acquisition function
-            on the unit cube: one of ours, or BoTorch's with q = 1.
-        batched: Whether `acquisition` takes a model of all replicates at once and scores each by
-            itself: ours do, and so do BoTorch's analytic ones if arguments such as `best_f` have
-            one number per replicate. Otherwise replicates are processed in sequence, each with its
-            own model, by `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a box with
-            integers or categories; within limits, by `optimize_acqf_replicates`.
+            on the unit cube: one of this package, or one of BoTorch's with q = 1.
+        batched: Whether `acquisition` takes a model of all replicates at once and scores each
+            separately: this package's do, and so do BoTorch's analytic ones if arguments such as
+            `best_f` have one number per replicate. Otherwise replicates are processed in sequence,
+            each with its own model, by `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a
+            box with integers or categories; under limits, by `optimize_acqf_replicates`.
         model: Maps inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
         estimator: Fits the model.
         num_restarts: Starts of the acquisition optimiser.
-        raw_samples: Raw points of the acquisition optimiser.
+        raw_samples: Raw samples of the acquisition optimiser.
 
     Example:
         >>> from botorch.acquisition import UpperConfidenceBound
@@ -103,7 +103,7 @@ class Acquire(Method):
         return Prediction(Interval(*outcome), torch.cat([each.noise for each in found]))
 
     def parts(self, view: View) -> list[View]:
-        r"""The unit of modelling: all replicates at once, or each by itself."""
+        r"""The groups that are modelled together: all replicates at once, or each by itself."""
         return [view] if self.batched else [view.of([row]) for row in range(len(view.seeds))]
 
     def fit(self, view: View) -> Any:
@@ -126,14 +126,14 @@ class Acquire(Method):
         r"""The maximiser of a model's acquisition function, `R x q x d` decisions.
 
         Raises:
-            UnsupportedError: If it takes no pending points and q > 1.
+            UnsupportedError: If the acquisition function takes no pending points and q > 1.
         """
         acquisition, q = self.acquisition(model, view.round), view.batch_size
         has_pending = q > 1 or view.running is not None
         if has_pending and isinstance(acquisition, AnalyticAcquisitionFunction):
             raise UnsupportedError(
                 "Expected an acquisition function that takes pending points, or a `batch_size` of "
-                f"1 and no points that still run. Got {type(acquisition).__name__}, {q=}."
+                f"1 and no running points. Got {type(acquisition).__name__}, {q=}."
             )
         running = None if view.running is None else view.space.unit(view.running)
         if running is not None:

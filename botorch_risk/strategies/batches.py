@@ -1,4 +1,4 @@
-r"""The replicates in batches, each with what the method sees of it."""
+r"""The replicates in batches, each with the view of it that the method is given."""
 
 from dataclasses import dataclass, replace
 
@@ -12,8 +12,8 @@ class Batches:
     r"""How replicates are grouped into batches that a method can treat as one.
 
     Args:
-        space: What a point is.
-        method: The method, which says by what replicates are grouped.
+        space: The space of points.
+        method: The method, whose `group_by` groups the replicates.
         batch_size: The number q of points to propose.
     """
 
@@ -22,7 +22,7 @@ class Batches:
     batch_size: int
 
     def views(self, history: History, state: State, before: Views = ()) -> Views:
-        r"""Replicates that form one batch, with their view; `before` has the beliefs so far."""
+        r"""The replicates of each batch, with their view; `before` has the beliefs so far."""
         known = {tuple(replicates): view for replicates, view in before}
         groups: dict[tuple[int, ...], list[int]] = {}
         is_known = history.is_known.tolist()
@@ -50,7 +50,7 @@ class Batches:
         )
 
     def learned(self, history: History, views: Views, before: State) -> State:
-        r"""The method's state after the last rows, also of replicates without a view."""
+        r"""The method's state after the last rows, including replicates without a view."""
         count = len(history.seeds)
         nothing = [r for r, known in enumerate(history.is_known.tolist()) if not known]
         learnt = [(replicates, self.method.learn(view)) for replicates, view in views]

@@ -26,9 +26,9 @@ _DTYPES = {
 def describe(value: Any) -> Any:
     r"""An argument in terms of JSON.
 
-    A record or an object is the name of its class and its parts, a function its name and the
-    arguments that are bound to it, a large tensor the digest of its values. Nothing depends on the
-    module that something is imported from.
+    A record or an object is represented by the name of its class and its parts, a function by its
+    name and the arguments that are bound to it, a large tensor by a digest of its values. Nothing
+    depends on the module from which something is imported.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -59,7 +59,7 @@ def describe(value: Any) -> Any:
 
 
 def check_alike(stored: Any, present: Any, path: tuple[str, ...] = ("arguments",)) -> None:
-    r"""Compare two descriptions, field by field, up to the rounding of another processor.
+    r"""Compare two descriptions field by field, allowing for the rounding of another processor.
 
     Warns:
         UserInputWarning: If a function has another name, perhaps because it was renamed.

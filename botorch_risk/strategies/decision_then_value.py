@@ -22,7 +22,7 @@ ValueRule = Literal["risk_variance", "lacing", "outcome_variance"]
 
 @dataclass(frozen=True)
 class DecisionThenValue:
-    r"""A decision, and if w is chosen the value of W to query with it.
+    r"""Chooses a decision and, if w is chosen too, the value of W to query with it.
 
     Args:
         decide: Chooses the decision, `R x 1 x d_x`.
@@ -59,12 +59,12 @@ def largest_reduction(turn: Turn, X: Tensor) -> Tensor:
 
 
 def least_certain(turn: Turn, X: Tensor) -> Tensor:
-    r"""The value whose outcomes are least certain: `select_least_certain_value`."""
+    r"""The value of W whose outcomes are least certain: `select_least_certain_value`."""
     return select_least_certain_value(turn.model, turn.environment, X)
 
 
 def select_least_certain_value(model: Any, environment: Environment, X: Tensor) -> Tensor:
-    r"""The value with the largest sum of `sigma(x, w) / spread` over the outcomes.
+    r"""The value of W with the largest sum of `sigma(x, w) / spread` over the outcomes.
 
     The spread is the standard deviation of the observations.
 

@@ -1,4 +1,4 @@
-r"""The rows of an initial design that are left to propose."""
+r"""The rows of an initial design that have not been proposed yet."""
 
 import math
 
@@ -17,7 +17,7 @@ def rows_of_design(
 
     Args:
         design: `R x n x d_asked`.
-        history: The rows told so far, and those that run.
+        history: The rows told so far, and those that are running.
         space: The space, which continues the sequence.
         q: As in `ask`.
         batch_size: The number of further points if `q` is None.

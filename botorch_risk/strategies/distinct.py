@@ -1,4 +1,4 @@
-r"""The first rows of sequences, none of which comes again while another is left."""
+r"""The first rows of sequences, without repeating a setting while a new one is left."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,11 @@ from botorch_risk.points import come_again
 
 
 def distinct_first(draw: Callable[[int], Tensor], num_points: int, num_settings: int) -> Tensor:
-    r"""The first rows of each sequence, `R x num_points x d`: each once before one comes again.
+    r"""The first rows of each sequence, `R x num_points x d`, none repeated until all have come.
 
     Args:
-        draw: Returns as many first rows of each sequence, `R x count x d`, in which every setting
-            comes sooner or later.
+        draw: Returns the given number of first rows of each sequence, `R x count x d`; every
+            setting occurs sooner or later.
     """
     count, wanted = num_points, min(num_points, num_settings)
     while True:

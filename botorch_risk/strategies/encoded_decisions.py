@@ -1,4 +1,4 @@
-r"""Search among decisions whose categories a model sees as several columns."""
+r"""Search among decisions whose categories are several columns of the model's inputs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NUM_REFERENCES = 64
 
 
 class AcquisitionOfDecisions(AcquisitionFunction):
-    r"""An acquisition function of encoded points, as one of decisions.
+    r"""An acquisition function of encoded points, made one of decisions.
 
-    A model of one-hot columns cannot be searched column by column, as exactly one column of a
-    category is 1.
+    A model of one-hot columns cannot be searched column by column, as exactly one of a category's
+    columns is 1.
 
     Args:
         acqf: An acquisition function of encoded points. Its pending points stay pending.
@@ -49,7 +49,7 @@ class AcquisitionOfDecisions(AcquisitionFunction):
         return values.movedim(0, -1)
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""Values of decisions `batch_shape x q x d`, as BoTorch's optimisers call it."""
+        r"""Values of decisions `batch_shape x q x d`, for BoTorch's optimisers."""
         values: Tensor = self.acqf(self.encode(X))
         return values
 
@@ -68,9 +68,9 @@ class AcquisitionOfDecisions(AcquisitionFunction):
 def kept_apart(
     acqf: Any, X: Tensor | None, scaled: Callable[[Tensor], Tensor], bounds: Tensor
 ) -> AcquisitionFunction:
-    r"""An acquisition function of BoTorch's with the minimum distance that ours have.
+    r"""One of BoTorch's acquisition functions, with the minimum distance of this package's own.
 
-    Ours is unchanged, and so is one that optimises fantasies together with a point.
+    This package's own are returned unchanged, as are those that optimise fantasies with a point.
 
     Args:
         acqf: An acquisition function that takes pending points.

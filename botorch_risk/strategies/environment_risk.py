@@ -66,15 +66,15 @@ class Chooser(Protocol):
 class EnvironmentRisk(Method):
     r"""Choose decisions, and w if it can be chosen, by a Gaussian process of (x, w).
 
-    Each round fits it with BoTorch's default kernel and priors (V-UCB's authors use maximum
-    likelihood in every third round), and learns the distribution of W from all contexts so far
-    unless it is known. Later points of a batch are chosen with the earlier ones pending: the model
-    is conditioned on its own mean at them. If the environment perturbs the decision, the process is
-    of x + w alone. Each of several outcomes has its own process, fitted to the rows in which it was
-    observed.
+    Each round fits the process with BoTorch's default kernel and priors (V-UCB's authors use
+    maximum likelihood in every third round), and learns the distribution of W from all contexts so
+    far unless it is known. Later points of a batch are chosen with the earlier ones pending: the
+    model is conditioned on its own mean at them. If the environment perturbs the decision, the
+    process is of x + w alone. Each of several outcomes has its own process, fitted to the rows in
+    which it was observed.
 
-    Algorithm 1 of [Nguyen2021vucb]_, Algorithms 1 and 2 of [Huang2024kde]_, with any bound and any
-    choice of w.
+    Algorithm 1 of [Nguyen2021vucb]_ and Algorithms 1 and 2 of [Huang2024kde]_, but with any bound
+    and any choice of w.
 
     Args:
         recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
@@ -82,27 +82,27 @@ class EnvironmentRisk(Method):
             model is a `ModelListGP`.
         choose: How rows are chosen.
         reporting: The rule of `recommend`, or, with the suffix `"_everywhere"`, of
-            `recommend_everywhere`. Recorded lower bounds, if the rule needs them, come from the
-            round of the query, and from the first model for the initial design.
+            `recommend_everywhere`. Lower bounds, if the rule needs them, are recorded in the round
+            of the query, and by the first model for the initial design.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
         num_outcomes: The number of outcomes observed at each point.
-        uses_w: Whether the models are of (x, w), or of x alone with w as noise.
+        uses_w: Whether the models are of (x, w), or only of x, with w as noise.
         uses_previous: Whether the recipe accepts the previous round's bound, `previous`.
-        model: The process of one outcome before it is fitted, `model(X, Y, input_transform=)`, of
-            inputs `... x n x d` and outcomes `... x n x 1` in their own units. The transform maps
-            the inputs to the unit cube, categories to one column per value. Default: BoTorch's
-            `SingleTaskGP` with standardised outcomes.
-        num_samples: Samples of the hyperparameters for predictions, intervals and stopping: those
-            of `scaled_gp`, or of `model` if another one is given. They are drawn when an interval
-            is first needed. 0 for the fitted hyperparameters, whose 95 % intervals contain the
-            truth in 69 to 86 % of cases (`docs/coverage.md`), and for a `model` that
-            `sample_exact_gp` does not support.
+        model: Returns the process of one outcome before it is fitted,
+            `model(X, Y, input_transform=)`, for inputs `... x n x d` and outcomes `... x n x 1` in
+            their own units. The transform maps the inputs to the unit cube, categories to one
+            column per value. Default: BoTorch's `SingleTaskGP` with standardised outcomes.
+        num_samples: Number of samples of the hyperparameters of `scaled_gp`, or of `model` if
+            given, for predictions, intervals and stopping. They are drawn when an interval is first
+            needed. Use 0 for the fitted hyperparameters, whose 95 % intervals contain the truth in
+            69 to 86 % of cases (`docs/coverage.md`), and for a `model` that `sample_exact_gp` does
+            not support.
         overrules_fit: Whether samples may overrule the recommendation of the fit, whose
-            hyperparameters one reading may have ruined (`docs/coverage.md`). Of the four evaluated
-            decisions with the best risk of the mean by samples, the one with the best expected risk
-            is recommended if samples say with a probability above 0.8 that it is better. Not with
-            constraints, nor for a measure that solves a program.
+            hyperparameters a single reading may have ruined (`docs/coverage.md`). Of the four
+            evaluated decisions with the best risk of the mean by samples, the one with the best
+            expected risk is recommended if it is better with a probability above 0.8 by samples.
+            Ignored with constraints, and for a measure that solves an optimisation problem.
 
     Example:
         >>> from functools import partial
@@ -165,7 +165,7 @@ class EnvironmentRisk(Method):
         return self.recipe(joint, environment_of_round(view), time_of(view), **previous)
 
     def believe_intervals(self, view: View) -> Bound:
-        r"""The confidence bound of this round by samples of the hyperparameters, `[S, R]`.
+        r"""The confidence bound of this round under samples of the hyperparameters, `[S, R]`.
 
         Raises:
             UnsupportedError: If the hyperparameters of the model cannot be sampled.
@@ -192,8 +192,8 @@ class EnvironmentRisk(Method):
 
         Args:
             row: The index of the replicate, for a model without a batch dimension. Default: all.
-            num_samples: The number of samples of the hyperparameters, for which the model has a
-                first batch dimension.
+            num_samples: The number of samples of the hyperparameters; they form the model's first
+                batch dimension.
             before: The process of the previous round, which may be overwritten.
         """
         rows, Y = view.history.means_of(outcome)
@@ -313,8 +313,9 @@ class Turn:
     r"""One choice within a batch.
 
     Args:
-        pick: Its number within the batch, from 0.
-        pending: The rows that run, then the rows chosen before it, `R x p x d`; None without any.
+        pick: The number of the choice within the batch, from 0.
+        pending: The rows that run, then the rows chosen before, `R x p x d`; None if there are
+            none.
     """
 
     method: EnvironmentRisk
@@ -366,13 +367,13 @@ class Turn:
 
     @property
     def pending_decisions(self) -> Tensor | None:
-        r"""The decisions of pending rows, `R x p x d_x`; None without any."""
+        r"""The decisions of pending rows, `R x p x d_x`; None if there are none."""
         return None if self.pending is None else self.pending[..., : self.space.bounds.shape[-1]]
 
     def keep_apart(self, acquisition: Any) -> Any:
-        r"""An acquisition function of decisions at a distance from pending ones, if w is chosen.
+        r"""An acquisition function, kept at a distance from pending decisions if w is chosen.
 
-        Otherwise its own pending decisions do so.
+        If w is not chosen, the acquisition function's own pending decisions keep the distance.
         """
         if self.space.w_is_chosen and isinstance(acquisition, PointwiseAcquisitionFunction):
             acquisition.keep_apart(self.pending_decisions, DISTANCE_IF_W_IS_CHOSEN)
@@ -400,15 +401,15 @@ class Turn:
 
 
 def environment_of_round(view: View) -> Any:
-    r"""The distribution of W of all replicates in this round, known or learnt so far."""
+    r"""The distribution of W of all replicates in this round: known, or learnt so far."""
     return view.space.environment_at(view.history.X, view.history.streams("environment"))
 
 
 def time_of(view: View) -> int:
     r"""The `t` of recipes: the round, or if W is learnt the number of the next evaluation.
 
-    SBO-KDE's and DRBO-KDE's loops go from n_0 + 1 on (Algorithms 1 and 2 of [Huang2024kde]_), and
-    their radii shrink with the contexts seen, initial ones included.
+    The loops of SBO-KDE and DRBO-KDE begin at n_0 + 1 (Algorithms 1 and 2 of [Huang2024kde]_), and
+    their radii shrink with the number of contexts, initial ones included.
     """
     return view.X.shape[-2] + 1 if view.space.is_learnt else view.round
 

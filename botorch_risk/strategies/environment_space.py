@@ -33,23 +33,23 @@ from botorch_risk.strategies.space import Box, check_columns
 class EnvironmentSpace:
     r"""Decisions in a box, with an environmental variable whose distribution is known or learnt.
 
-    A row is a pair (x, w). If the environment perturbs the decision, a row is the decision with
+    A row is a pair (x, w). If the environment perturbs the decision, a row holds the decision and
     the perturbed one, (x, x + w): the user evaluates x + w.
 
     Args:
-        box: The decisions, in a box or a list.
+        box: The decisions: a box or a list of points.
         environment: The distribution of W, shared or one per replicate; `ObservedContexts` if it is
             learnt from the w observed with the outcomes.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
-        initial_risk: The risk for which the values of W of the initial design are chosen, by
-            `importance`, or several, whose importances are averaged. Default: all values of the
+        initial_risk: The risk by whose `importance` the values of W of the initial design are
+            chosen, or several risks, whose importances are averaged. Default: all values of the
             support with the same probability.
 
     Raises:
         UnsupportedError: If W depends on the decision other than by a perturbation, if an integer
             or a category is perturbed, or if w is chosen although its distribution has to be
             learnt.
-        ValueError: If it is a BoTorch transform without a counterpart.
+        ValueError: If the environment is a BoTorch transform without a counterpart.
 
     Example:
         >>> from botorch_risk.examples import unit
@@ -126,10 +126,10 @@ class EnvironmentSpace:
         return self.environment.num_inputs(d_x) + (d_x if self.perturbs else 0)
 
     def of(self, replicates: Sequence[int]) -> EnvironmentSpace:
-        r"""The space of some replicates, whose environments may be their own.
+        r"""The space of some replicates, each of which may have its own environment.
 
         Raises:
-            UnsupportedError: If each replicate has an environment that is not discrete.
+            UnsupportedError: If replicates have their own environments and these are not discrete.
         """
         if self.is_learnt:
             return self
@@ -206,12 +206,12 @@ class EnvironmentSpace:
         return self.inputs(asked) if self.w_is_chosen else asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        r"""Pairs; perturbed decisions, in the order of asking, are completed with the decisions."""
+        r"""Pairs; to perturbed decisions, in the order of asking, the decisions are added."""
         if self.perturbs:
             rows, d_x = asked(), self.bounds.shape[-1]
             if X.shape != rows[:, : X.shape[1], :d_x].shape:
                 raise BotorchTensorDimensionError(
-                    f"Expected perturbed decisions of {tuple(rows.shape[:-1])} rows at most, as "
+                    f"Expected at most {tuple(rows.shape[:-1])} rows of perturbed decisions, as "
                     f"asked, of {self.bounds.shape[-1]} columns. Got {tuple(X.shape)}."
                 )
             row = torch.arange(X.shape[1], device=X.device).expand(X.shape[:-1])

@@ -1,4 +1,4 @@
-r"""The points of a finite domain as a space, and the box between them."""
+r"""The points of a finite domain as a space, and the smallest box around them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FiniteDomain:
 
     @property
     def discrete(self) -> list[int]:
-        r"""The columns that cannot be moved by a little."""
+        r"""The columns whose values cannot change by small amounts."""
         return list(self.categories)
 
     @property
@@ -101,11 +101,11 @@ class FiniteDomain:
         return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
 
     def at_level(self, X: Tensor, level: Tensor) -> Tensor:
-        r"""Points `... x d` with their levels, if there are any."""
+        r"""Points `... x d` with their noise levels, if there are any."""
         return X if self.num_levels is None else torch.cat([X, level.unsqueeze(-1)], dim=-1)
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
-        r"""Random points of the domain, some perhaps twice, at the level of the initial design."""
+        r"""Random points of the domain, possibly repeated, at the level of the initial design."""
         unit = self.bounds.new_tensor([[0.0], [1.0]])
         draws = uniform_points(unit, seeds, num_points, *stream).squeeze(-1)
         X = self.domain[(draws * len(self.domain)).long().clamp_max(len(self.domain) - 1)]
@@ -134,9 +134,9 @@ class FiniteDomain:
 
 
 def codes_of(points: Tensor, columns: Sequence[int]) -> dict[int, list[float]]:
-    r"""The codes in columns of `points: ... x d` in the order of their first rows, two or more.
+    r"""The codes in columns of `points: ... x d`, ordered by first row, at least two.
 
-    So the same rows make the same one-hot columns whatever their codes are called.
+    So the same rows make the same one-hot columns, whichever numbers are their codes.
     """
     listed = {column: points[..., column].flatten().tolist() for column in columns}
     codes = {column: list(dict.fromkeys(each)) for column, each in listed.items()}
@@ -149,7 +149,7 @@ def maximize_between(
     r"""Maximise an acquisition function over the box round a domain.
 
     Args:
-        values: The same at the points of the domain, `R x |D|`, to choose starts.
+        values: Its values at the points of the domain, `R x |D|`, to choose starts.
 
     Returns:
         The points `R x 1 x d`, and their values `R`.

@@ -1,4 +1,4 @@
-r"""The record of a loop's points and outcomes, and the part that a method sees."""
+r"""The record of a loop's points and outcomes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class History:
         Y: The outcomes, `R x n x k x m`; NaN marks a missing repeat.
         rounds: The round of each row, `n`.
         recorded: The method's record of each row, `R x n`; NaN if there is none.
-        running: Rows that were proposed and are not told yet, `R x p x d_asked`, NaN after the last
-            of a replicate.
+        running: Rows that were proposed and are not told yet, `R x p x d_asked`, padded with NaN.
 
     Example:
         >>> from botorch_risk.strategies import random_search
@@ -123,7 +122,7 @@ class History:
         return self.Y[..., 0].isfinite().sum(dim=-1)
 
     def checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Points and outcomes that a user tells, as `R x q x d` and `R x q x k x m`."""
+        r"""A user's points and outcomes, checked, as `R x q x d` and `R x q x k x m`."""
         num_replicates, m = len(self.seeds), self.num_outcomes
         X, Y = as_data(X, "X").to(self.X), as_data(Y, "Y").to(self.X)
         # One reading of each outcome needs no dimension of repeats.
@@ -139,11 +138,11 @@ class History:
         if X.isinf().any() or Y.isinf().any():
             raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
         if (X.isnan().any(dim=-1) & Y.isfinite().flatten(2).any(dim=-1)).any():
-            raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
+            raise InputDataError("Expected a point for every outcome. Got a point of NaN.")
         return X, repeats
 
     def index(self, rows: Sequence[int]) -> list[int]:
-        r"""Rows that a user names, each once, as a list."""
+        r"""The rows that a user names, as a list in which each occurs once."""
         index = list(rows)
         if len(set(index)) < len(index) or not set(index) <= set(range(self.num_rows)):
             raise ValueError(f"Expected rows below {self.num_rows}, each once. Got {index}.")
@@ -190,7 +189,7 @@ class History:
         return replace(self, Y=whole)
 
     def without_last_repeats(self, before: History) -> History:
-        r"""The history without last repeats that only rows before a change had."""
+        r"""The history without the last repeats that no row has any more."""
         if _num_repeats_of(before.Y) < before.Y.shape[-2]:  # they were told as missing
             return self
         return replace(self, Y=self.Y[..., : max(1, _num_repeats_of(self.Y)), :])
@@ -289,7 +288,7 @@ class History:
 
 
 def is_everyone(replicates: list[int], num_replicates: int) -> bool:
-    r"""Whether these are all replicates in order: their parts are then the whole, not a copy."""
+    r"""Whether these are all replicates in order, so that no copy of their parts is needed."""
     return replicates == list(range(num_replicates))
 
 
@@ -327,7 +326,7 @@ def _with_repeats(Y: Tensor, num_repeats: int) -> Tensor:
 
 
 class ReplicateWithoutOutcomesWarning(RuntimeWarning):
-    r"""A replicate has no reading of some outcome, so that NaN is recommended for it."""
+    r"""Some outcome of a replicate has no reading, so that NaN is recommended for the replicate."""
 
 
 def warn_of_replicates_without_outcomes(history: History) -> None:

@@ -18,14 +18,14 @@ from botorch_risk.strategies.environment_risk import Turn
 
 @dataclass(frozen=True)
 class LargestKnowledgeGradient:
-    r"""The decision, with w if that is chosen, with the largest `LogRiskKnowledgeGradient`.
+    r"""The decision (with its w, if w is chosen) of the largest `LogRiskKnowledgeGradient`.
 
-    It compares those evaluated and random decisions that are likely to be recommended.
+    The compared decisions are the evaluated and random ones that are likely to be recommended.
 
     Args:
         num_compared: The number of compared decisions, even.
-        num_candidates: The number of random decisions they are chosen from.
-        num_samples: Antithetic samples for the expected risks, an even number.
+        num_candidates: The number of random decisions among which they are chosen.
+        num_samples: Number of antithetic samples for the expected risks, even.
     """
 
     num_compared: int = 28

@@ -1,4 +1,4 @@
-r"""Linear limits of settings, such as fractions that sum to 1."""
+r"""Linear constraints on settings, such as fractions that sum to 1."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRECISION = 1e-7
 
 @dataclass(frozen=True)
 class LinearLimit:
-    r"""A limit on a weighted sum of settings.
+    r"""A linear constraint: a limit on a weighted sum of settings.
 
         sum of coefficients[column] * x[column]  <=, >= or ==  bound
 
@@ -36,9 +36,9 @@ class LinearLimit:
 
     Args:
         coefficients: The weight of each column: by the number of the column in a `Box`, by its name
-            in a `FrameExperiment`. Other columns have none.
+            in a `FrameExperiment`. Other columns have the weight 0.
         relation: `"<="`, `">="` or `"=="`.
-        bound: What the sum is compared with, in the units of the settings.
+        bound: The number with which the sum is compared, in the units of the settings.
 
     Example:
         >>> import torch
@@ -86,7 +86,7 @@ class LinearLimit:
         return f"{text} {self.relation} {self.bound:g}"
 
     def of_columns(self, d: int) -> LinearLimit:
-        r"""The same limit with columns from 0 to `d - 1`; negative ones count from the end."""
+        r"""The same limit, with negative numbers of columns counted from the end of `d`."""
         for column in self.coefficients:
             if not -d <= column < d:
                 raise ValueError(f"Expected columns in [0, {d}) in the limits. Got `{self}`.")
@@ -96,7 +96,7 @@ class LinearLimit:
         return replace(self, coefficients=counted)
 
     def rescaled(self, columns: Mapping[Any, Any], origin: ndarray, unit: ndarray) -> LinearLimit:
-        r"""The limit of other numbers z with x = origin + unit * z, by the names that z has."""
+        r"""The limit on other numbers z, where x = origin + unit * z, by the names that z has."""
         weights = self.row(list(columns))
         scaled = zip(columns.values(), weights * unit, strict=True)
         coefficients = {name: float(weight) for name, weight in scaled if weight}
@@ -129,8 +129,7 @@ class LimitedColumns:
 
     Raises:
         UnsupportedError: If a limit is on a category.
-        ValueError: If a limit names another column, no setting is within all limits, or only one
-            is.
+        ValueError: If a limit names another column, or at most one setting is within all limits.
     """
 
     columns: Sequence[Any]
@@ -198,7 +197,7 @@ class LimitedColumns:
                 return
         settings = self.polytope.points(np.asarray(low)).tolist()
         one = {column: float(f"{x:.6g}") for column, x in zip(self.columns, settings, strict=True)}
-        raise ValueError(f"Expected limits that leave a choice. Got one setting alone: {one}.")
+        raise ValueError(f"Expected limits that leave a choice. Got only one setting: {one}.")
 
     @cached_property
     def polytope(self) -> Polytope:
@@ -225,13 +224,13 @@ class LimitedColumns:
         return Polytope.of(bounds, **self._constraints(limits), **dims)
 
     def check(self, X: Tensor, names: Callable[[int], str]) -> None:
-        r"""Raise an `InputDataError` if the sum of a row is off its limit by more than rounding.
+        r"""Raise an `InputDataError` if the sum of a row violates its limit by more than rounding.
 
-        Rounding is 1e-6 of the range of the sum, 64 epsilons in single precision.
+        Rounding is 1e-6 of the range of the sum, or 64 epsilons in single precision.
 
         Args:
             X: Settings, `... x d`; NaN where one is missing.
-            names: Names a row by its index.
+            names: Returns the name of a row, given its index.
         """
         points = X.detach().cpu().double().reshape(-1, X.shape[-1])[:, : len(self.columns)]
         for limit in self.limits:
@@ -262,7 +261,7 @@ class LimitedColumns:
 
 
 def in_unit_cube(constraints: Constraints, bounds: Tensor) -> Constraints:
-    r"""Constraints on columns of the unit cube that mean those on the columns of a box."""
+    r"""Constraints on the columns of a box, converted to columns of the unit cube."""
     if not constraints:
         return {}
     lower, upper = bounds.cpu().double()

@@ -29,11 +29,11 @@ class Classification:
     TRUVAR's paper scores its experiments by this classification, by the posterior mean.
 
     Attributes:
-        high: `R x |D|`, the points that are above the level with confidence.
-        low: `R x |D|`, the points that are below the level with confidence.
+        high: `R x |D|`, the points that are confidently above the level.
+        low: `R x |D|`, the points that are confidently below the level.
         unclassified: `R x |D|`, all others.
-        probability: `R x |D|` posterior probabilities that `f` is at or above the level. If the
-            level is a share of the unknown maximum, it is that share of the largest posterior mean.
+        probability: `R x |D|` posterior probabilities that `f` is at or above the level. A level
+            that is a share of the unknown maximum is that share of the largest posterior mean.
     """
 
     high: Tensor
@@ -43,7 +43,7 @@ class Classification:
 
     @property
     def expected_wrong(self) -> Tensor:
-        r"""The expected share of wrong points among the classified ones, `R`; NaN without any."""
+        r"""The expected share of wrong points among the classified, `R`; NaN if none is."""
         wrong = torch.where(self.high, 1 - self.probability, self.probability)
         classified = self.high | self.low
         total = wrong.where(classified, 0.0).sum(dim=-1)
@@ -55,7 +55,8 @@ class Classification:
     ) -> Classification:
         r"""Join the classifications of some replicates into one of all.
 
-        Replicates without an outcome have no high and no low point, and NaN for probabilities.
+        Replicates without an outcome have no high and no low point, and their probabilities are
+        NaN.
         """
         _, first = parts[0]
         shape = (num_replicates, *first.high.shape[1:])
@@ -79,11 +80,10 @@ r"""What a method keeps beyond the data: tensors with one row a replicate."""
 
 @dataclass(frozen=True)
 class View:
-    r"""The view of a method: replicates that it can treat as one batch.
+    r"""What a method is given: replicates that it can treat as one batch.
 
-    A method never sees a replicate without any outcome, and unless it groups replicates differently
-    (`Method.group_by`), all of them have the same number of rows with each outcome. As many
-    settings run in each of them.
+    A view has no replicate without any outcome. Unless the method groups them differently
+    (`Method.group_by`), all have the same number of rows with each outcome, and of running rows.
 
     Args:
         space: What a point is.
@@ -92,9 +92,9 @@ class View:
         batch_size: The number q of points to propose.
         method: The method, which computes `belief`.
         previous: The belief about the same replicates before the last rows, if known. `believe` may
-            modify it.
-        fits: The ends of the fits of `belief`, by name; `fit` fills it.
-        prefix: Begins the names of these fits, for a method with several inner ones.
+            change it in place.
+        fits: The hyperparameters at which the fits of `belief` ended, by name; `fit` adds them.
+        prefix: The prefix of the names of these fits, for a method with several inner ones.
     """
 
     space: Any
@@ -162,9 +162,10 @@ class View:
         return self.method.believe_intervals(self)
 
     def fit(self, name: str, model: Any, fit: Callable[..., FitResult] | None = None) -> bool:
-        r"""Fit a model to all data so far, from the end of the previous belief's fit.
+        r"""Fit a model to all data so far, starting where the previous belief's fit ended.
 
-        A method that `keeps_fits` has this end in its state; other methods fit from the defaults.
+        A method that `keeps_fits` has that place in its state; other methods start from the
+        defaults.
 
         Args:
             name: The name of the model among the method's models.
@@ -181,7 +182,7 @@ class View:
         return not result.has_failed
 
     def renewed(self, history: History, state: State) -> View:
-        r"""The view with the records and the state from the same data; the belief is kept."""
+        r"""The view with new records and a new state from the same data; the belief is kept."""
         view = replace(self, history=history, state=state)
         if "belief" in vars(self):
             vars(view)["belief"] = self.belief
@@ -201,7 +202,7 @@ class View:
         Args:
             replicates: Which of them.
             method: The other method.
-            state: The state for all replicates; what it starts with if omitted.
+            state: The state for all replicates. Default: the state with which the method starts.
         """
         index = list(replicates)
         if method is not None and state is None:
@@ -221,13 +222,13 @@ class View:
     ) -> View:
         r"""The view of some of these replicates for an inner method, with its belief.
 
-        Its fits continue from the ends in the state, and count as this view's own.
+        Its fits continue from where those in the state ended, and are stored as this view's own.
 
         Args:
             replicates: Which of them.
             method: The inner method.
             state: As in `of`.
-            previous: A belief of the inner method that it may overwrite.
+            previous: A belief of the inner method, which the method may overwrite.
         """
         inner = self.of(replicates, method, state)
         old = {name: value for name, value in self.state.items() if name.startswith(FIT)}
@@ -249,7 +250,7 @@ class Method(ABC):
     r"""A strategy's rule for choosing points.
 
     A method is an immutable record of its arguments. Everything computed from the data is its
-    belief, a function of the view that is never saved; everything needed beyond the data is its
+    belief, a function of the view that is never saved; whatever it needs beyond the data is its
     state.
 
     Example:
@@ -275,12 +276,12 @@ class Method(ABC):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""Whether the state keeps the ends of a belief's fits as starts of the next ones."""
+        r"""Whether the state keeps where a belief's fits ended, as starts of the next fits."""
         return False
 
     @property
     def repeats_settings(self) -> bool:
-        r"""Whether a batch may have a setting twice on purpose, of which no warning tells then."""
+        r"""Whether a batch may repeat a setting on purpose, so that no warning is due."""
         return False
 
     def start(self, space: Space, num_replicates: int) -> State:
@@ -295,10 +296,10 @@ class Method(ABC):
         r"""Raise an error if the method cannot use the outcomes just observed."""
 
     def group_by(self, history: History) -> Tensor:
-        r"""Numbers `R x j`; replicates with the same ones are one batch.
+        r"""Numbers `R x j`; replicates with equal rows of numbers form one batch.
 
-        Here, the numbers of rows with an outcome and of evaluated rows; with several outcomes, also
-        the number of rows with each of them.
+        By default, the numbers of rows with an outcome and of evaluated rows; with several
+        outcomes, also of rows with each.
         """
         evaluated = history.X.isfinite().all(dim=-1)
         counts = [history.has_outcome.sum(dim=-1), evaluated.sum(dim=-1)]
@@ -319,7 +320,7 @@ class Method(ABC):
         r"""The asked rows of the next round, `R x q x d_asked`."""
 
     def record(self, view: View, rows: Tensor) -> Tensor | None:
-        r"""The record of new rows `R x q x d` by the view that chose them.
+        r"""A record of new rows `R x q x d`, made with the view that chose them.
 
         Returns:
             `R x q`, or None; it stays in `History.recorded`.
@@ -327,7 +328,7 @@ class Method(ABC):
         return None
 
     def learn(self, view: View) -> State:
-        r"""The state after the last rows of the view, which may have no outcome."""
+        r"""The state after the view's last rows, which may be without an outcome."""
         return view.state
 
     @abstractmethod
@@ -357,10 +358,10 @@ class Method(ABC):
         Raises:
             UnsupportedError: If the method has no model.
         """
-        raise UnsupportedError(f"Expected a method with a model, which predicts. Got {self!r}.")
+        raise UnsupportedError(f"Expected a method with a model that predicts. Got {self!r}.")
 
     def predict_risk(self, view: View, X: Tensor) -> Interval:
-        r"""Predict the risk of each of p objectives, which is maximised, `R x n x p`.
+        r"""Predict the risk of each of p objectives, where larger is better, `R x n x p`.
 
         By default this is the first outcome itself.
 
@@ -387,12 +388,12 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class ReportedMethod(Method):
-    r"""Another method with a different choice of points.
+    r"""A method that takes everything but its choice of points from another method.
 
     A subclass defines `propose`.
 
     Args:
-        report: Believes, records, learns and recommends.
+        report: The other method, which believes, records, learns and recommends.
     """
 
     report: Method
@@ -447,7 +448,7 @@ class ReportedMethod(Method):
 
 
 def fits_of(views: Views, state: State, num_replicates: int) -> State:
-    r"""The ends of the belief's fits, as a part of the state.
+    r"""The hyperparameters at which the belief's fits ended, as a part of the state.
 
     Args:
         views: The views, with their beliefs computed.
@@ -462,7 +463,7 @@ def fits_of(views: Views, state: State, num_replicates: int) -> State:
 
 
 def with_rows(state: State, replicates: list[int], part: State, num_replicates: int) -> State:
-    r"""The state with the part of some replicates; other replicates without a state get 0."""
+    r"""The state, updated for some replicates; other replicates without a state get 0."""
     if is_everyone(replicates, num_replicates):
         return {**state, **part}
     whole = dict(state)
@@ -479,5 +480,5 @@ def best_observed(view: View) -> Tensor:
 
 
 def rows_at(rows: Tensor, index: Tensor) -> Tensor:
-    r"""One row `R x d` of each replicate's `R x n x d`."""
+    r"""One row per replicate, `R x d`, of `R x n x d`."""
     return rows[torch.arange(len(index), device=rows.device), index]

@@ -38,8 +38,8 @@ class Prediction(NamedTuple):
         outcome: The mean of the readings that a row would have, `R x n x m`.
         noise: The standard deviation of one reading around that mean, `R x n x m`.
         noise_interval: Lower and upper ends of the noise, `R x n x m` each; None if the noise is
-            known or is one fitted level; a level with samples of the hyperparameters has an
-            interval.
+            known or is one fitted level; if the level is sampled with the hyperparameters, it has
+            an interval.
     """
 
     outcome: Interval
@@ -48,7 +48,7 @@ class Prediction(NamedTuple):
 
 
 def check_num_samples(num_samples: int) -> None:
-    r"""Raise ValueError unless there are no samples of the hyperparameters, or at least two."""
+    r"""Raise ValueError unless `num_samples` of the hyperparameters is 0 or at least 2."""
     check_counts(0, num_samples=num_samples)
     if num_samples == 1:  # one sample says nothing about its spread
         raise ValueError("Expected `num_samples` of 0, or at least 2. Got 1.")
@@ -76,11 +76,11 @@ def normal_interval(mean: Tensor, variance: Tensor) -> Interval:
 
 
 def predict_by_models(models: Sequence[Model], X: Tensor) -> Prediction:
-    r"""Predict by a model of each outcome with its own level of noise.
+    r"""Predict by one model per outcome, each with its own level of noise.
 
     Args:
-        models: With one outcome each, of batch shape `[R]`, or `[]` for `R = 1`; or all of them
-            `[S, R]`, with samples of the hyperparameters, whose mixture is predicted.
+        models: Models of one outcome each, of batch shape `[R]`, or `[]` for `R = 1`; or all
+            `[S, R]`, with S samples of the hyperparameters, whose mixture is predicted.
         X: Inputs of the models, `R x n x d`.
 
     Raises:
@@ -138,7 +138,7 @@ def predicted_risks(
 ) -> Tensor:
     r"""Samples of the risk of decisions `R x n x d_x` under the posterior, `R x n x s`.
 
-    `s` is `num_samples`, or several times as many with samples of the hyperparameters.
+    `s` is `num_samples`, or a multiple of it if the hyperparameters are sampled.
     """
     model, measure = bound.model, bound.risk_measure
     if len(model.batch_shape) > 1:

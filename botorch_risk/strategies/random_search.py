@@ -60,7 +60,7 @@ class RandomPoints(Method):
             )
 
     def propose(self, view: View) -> Tensor:
-        r"""Points that are functions of the seed and the round, and of what runs."""
+        r"""Points that depend on the seed, the round and the running points alone."""
         return random_rows(view, view.batch_size, "random search")
 
     def recommend(self, view: View) -> Tensor:

@@ -35,7 +35,7 @@ AS_IN_PAPERS: dict[str, Any] = {"overrules_fit": False}
 class RiskRecipe:
     r"""The confidence bound of a risk of the first outcome, with constraints on any of them.
 
-    The arguments mean the same as in `risk_search`.
+    The arguments are those of `risk_search`.
 
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk
@@ -67,8 +67,8 @@ class RiskRecipe:
     def reporting(self, space: EnvironmentSpace) -> Reporting:
         r"""The rule to report by.
 
-        Any decision, by the expected risk unless the measure solves a program; an evaluated
-        decision under a learnt distribution.
+        Any decision, by its expected risk unless the measure solves an optimisation problem; under
+        a learnt distribution, an evaluated decision.
         """
         if self.constraints:
             return "posterior_mean_everywhere"
@@ -98,7 +98,7 @@ class RiskRecipe:
 
 
 def is_sampled(risk_measure: RiskMeasure | RiskSchedule, space: EnvironmentSpace) -> bool:
-    r"""Whether the risk of joint samples over W is the default, whatever their number."""
+    r"""Whether joint samples over W are the default way to compute the risk."""
     return (
         isinstance(risk_measure, RiskMeasure)
         and not risk_measure.is_a_program
@@ -135,16 +135,16 @@ def risk_search(
     (`ObservedContexts`). The search uses the confidence bounds of this package, which treat all
     replicates at once, or, with `MonteCarloDecision`, an acquisition function of BoTorch on the
     samples of the risks, replicate by replicate. Both recommend the decision with the best expected
-    risk, evaluated or not, unless samples of the hyperparameters say that an evaluated one is
-    better (`overrules_fit`). With constraints, both recommend the best risk of the posterior mean
-    among all decisions that are feasible with confidence, evaluated or not: a search for the edge
-    of the feasible set evaluates few feasible decisions. A warning says if no decision is feasible.
+    risk, evaluated or not, unless by samples of the hyperparameters an evaluated one is better
+    (`overrules_fit`). With constraints, both recommend the best risk of the posterior mean among
+    all decisions that are confidently feasible, evaluated or not: a search along the edge of the
+    feasible set evaluates few feasible decisions. A warning is given if no decision is feasible.
 
     If w is chosen, the shares of the values of W in the initial design follow their importance for
     the risk (`RiskMeasure.importance`).
 
-    Outcomes beyond the first belong to constraints; then `tell` takes `R x q x m`, or `R x q x k x
-    m` with repeats.
+    Outcomes beyond the first belong to constraints; `tell` then takes `R x q x m`, or
+    `R x q x k x m` with repeats.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
@@ -154,16 +154,16 @@ def risk_search(
             `risk_measure(t, d_w)`, with the t of `beta`.
         constraints: Constraints on outcomes, which are numbered from 0. A constraint under
             `ObservedContexts` holds under the distribution that the objective has learnt.
-        beta: Squared width of the objective's bounds: a number, or a function of t, the round from
-            1, or with `ObservedContexts` the number of the next evaluation, initial ones counted.
-        constraint_beta: Squared width of the constraints' bounds, the confidence with which a
-            recommendation is feasible. It is larger than `beta`, because optimisation tends to find
-            decisions where a bound is wrong, and the bounds come from fitted hyperparameters.
-            `predict_feasible` of the method has the probability by samples of them.
-        constraint_upper_beta: Squared width of the constraints' upper bounds, which limit the
+        beta: Squared width of the objective's bounds: a number, or a function of t: the round, from
+            1; with `ObservedContexts`, the number of the next evaluation, initial ones included.
+        constraint_beta: Squared width of the constraints' bounds: it sets the confidence with which
+            a recommendation is feasible. It is larger than `beta`, because optimisation tends to
+            find decisions where a bound is wrong, and the bounds use fitted hyperparameters. The
+            method's `predict_feasible` gives the probability by samples of the hyperparameters.
+        constraint_upper_beta: Squared width of the constraints' upper bounds, which restrict the
             search; None for `constraint_beta`, as in theory. See `ConstrainedUpperConfidenceBound`.
-        decide: The rule that chooses the decision, such as `MonteCarloDecision` of a Monte-Carlo
-            acquisition function of BoTorch. Default: the largest confidence bound.
+        decide: The rule that chooses the decision, such as a `MonteCarloDecision` with a
+            Monte-Carlo acquisition function of BoTorch. Default: the largest confidence bound.
         choose: The rule that chooses rows, instead of `decide`. Default: `DecisionThenValue`.
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
@@ -171,23 +171,23 @@ def risk_search(
             whose reading most reduces the variance of the risk (`select_value`).
         joint: Whether the objective's bound is a `JointRiskUpperConfidenceBound`, under the joint
             posterior over W. Default: True if w is chosen by the default rules and the measure
-            solves no program, unlike the ball in maximum mean discrepancy. On one thread, a
-            decision in two dimensions takes 0.1 s at 256 values and 0.4 s at 1,024; with a kernel
-            that is no squared exponential, or w that depends on the decision, its cost grows with
-            the square to the cube of the number of values, to 3 s and a minute.
+            solves no optimisation problem (as a ball in maximum mean discrepancy does). On one
+            thread, a decision in two dimensions takes 0.1 s at 256 values and 0.4 s at 1,024; with
+            another kernel than the squared exponential, or w that depends on the decision, the cost
+            grows with the square to the cube of the number of values, to 3 s and a minute.
         num_initial: The number of points in the initial design.
         batch_size: The number `q` of points in each later round.
-        reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision by
-            its expected risk, which unless it has a closed form costs as much as `joint`;
-            `"posterior_mean_everywhere"` is cheap at any number of values. For a measure that
-            solves a program, with constraints or under a learnt distribution, it is the risk of the
-            posterior mean: of any decision if w is chosen or there are constraints, else of an
-            evaluated one.
+        reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision,
+            by its expected risk, which costs as much as `joint` unless it has a closed form
+            (`"posterior_mean_everywhere"` is cheap for any number of values). With a measure that
+            solves an optimisation problem, constraints or a learnt distribution, the default is the
+            risk of the posterior mean: of any decision if w is chosen or there are constraints,
+            else of an evaluated one.
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
         UnsupportedError: If w is chosen although its distribution is learnt, or although it
-            perturbs the decision and there are constraints, or by a rule that does not support the
+            perturbs the decision and there are constraints, or if its rule does not support the
             measure.
 
     Example:
@@ -208,7 +208,7 @@ def risk_search(
     check_arguments(risk_search, locals())
     check_beta(beta)
     if decide is not None and choose is not None:
-        raise ValueError(f"Expected `decide` or `choose`. Got {decide!r}, {choose!r}.")
+        raise ValueError(f"Expected either `decide` or `choose`. Got {decide!r}, {choose!r}.")
     if not isinstance(environment, ObservedContexts) and not is_schedule(risk_measure):
         environment, risk_measure = parts_of(environment, risk_measure)
     by_default = decide is None and choose is None

@@ -1,4 +1,4 @@
-r"""Which of the settings that were proposed still run."""
+r"""Which of the proposed settings are still running."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _NUM_DRAWS = 64  # for rows that repeat others
 
 
 def expect_running(acquisition: PointwiseAcquisitionFunction, X: Tensor) -> None:
-    r"""Condition an acquisition function on points that run, `R x p x d'`, and stay away from them.
+    r"""Condition an acquisition function on running points, `R x p x d'`, and keep away from them.
 
-    The distance is 0.05 of the diagonal of the unit cube also where points of a batch may be closer
-    to each other, as under a knowledge gradient.
+    The distance is 0.05 of the diagonal of the unit cube, even where points of one batch may be
+    closer to each other, as under a knowledge gradient.
     """
     acquisition.set_X_pending(X)
     acquisition.keep_apart(X, PointwiseAcquisitionFunction.min_distance)
 
 
 def as_running(X: Tensor, running: Tensor, space: Space) -> Tensor:
-    r"""A user's pending points as rows `R x p x d_asked`, such as those that run already."""
+    r"""A user's pending points as rows `R x p x d_asked`, in the form of running rows."""
     if isinstance(space, EnvironmentSpace) and space.perturbs:
         raise UnsupportedError(
             "Expected no pending points in a space that perturbs decisions: perturbed points do "
@@ -57,15 +57,14 @@ def as_running(X: Tensor, running: Tensor, space: Space) -> Tensor:
 
 
 def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR) -> Tensor:
-    r"""The rows that still run after others were told.
+    r"""The rows that are still running after others were told.
 
-    A told row ends the running row that it equals, or else the nearest one within a distance; with
-    the same w if w is chosen. A row of NaN ends nothing, nor does a second reading of a row, unless
-    any row stands for another (an infinite distance).
+    A told row ends the running row that it equals, or else the nearest one within a distance; if w
+    is chosen, w must be the same. A row of NaN ends nothing, nor does a second reading of a row,
+    unless the distance is infinite, so that any row stands for any other.
 
     Args:
-        running: `R x p x d_asked`, NaN after the last of a replicate.
-        told: Rows of the history, `R x q x d`.
+        running: `R x p x d_asked`, padded with NaN. told: Rows of the history, `R x q x d`.
         near: The largest distance at which a row stands for another, in diagonals of the box.
 
     Returns:
@@ -97,22 +96,22 @@ def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR
 
 
 def joined(first: Tensor, second: Tensor) -> Tensor:
-    r"""The rows of both, `R x p x d`, each once, NaN after the last of a replicate."""
+    r"""The rows of both, `R x p x d`, each once, padded with NaN."""
     rows = torch.cat([first, second], dim=-2)
     is_new = torch.cat([torch.ones_like(are_rows(first)), ~_is_among(second, first)], dim=-1)
     return _chosen(rows, are_rows(rows) & is_new)
 
 
 def without(rows: Tensor, others: Tensor) -> Tensor:
-    r"""The rows `R x p x d` that equal none of others `R x q x d`, NaN after the last."""
+    r"""The rows `R x p x d` that equal none of others `R x q x d`, padded with NaN."""
     return _chosen(rows, are_rows(rows) & ~_is_among(rows, others))
 
 
 def cancelled(running: Tensor, X: Tensor, space: Space) -> Tensor:
-    r"""The rows that run without some points, `R x p x d` as the user sees them.
+    r"""The running rows without some points, which are `R x p x d` in the user's form.
 
     Raises:
-        ValueError: If a point does not run.
+        ValueError: If a point is not running.
     """
     X = as_data(X, "X").to(space.bounds)
     shown = space.shown(running)
@@ -124,13 +123,13 @@ def cancelled(running: Tensor, X: Tensor, space: Space) -> Tensor:
     equal = (shown.unsqueeze(-2) == X.unsqueeze(-3)).all(dim=-1)  # R x p x len(X)
     unknown = X.isfinite().all(dim=-1) & ~equal.any(dim=-2)
     if unknown.any():
-        raise ValueError(f"Expected points that run. Got {X[unknown][0].tolist()}.")
+        raise ValueError(f"Expected points that are running. Got {X[unknown][0].tolist()}.")
     given_up = equal.any(dim=-1, keepdim=True)
     return joined(running[:, :0], running.masked_fill(given_up, torch.nan))
 
 
 def where_missing(rows: Tensor, asked: Tensor) -> Tensor:
-    r"""Told rows, and what was proposed in their places where a replicate took no part."""
+    r"""Told rows, with the proposed ones where a replicate took no part."""
     columns = min(asked.shape[-1], rows.shape[-1])
     missing = rows.isnan().any(dim=-1, keepdim=True)
     known = asked[:, : rows.shape[-2], :columns]
@@ -140,9 +139,9 @@ def where_missing(rows: Tensor, asked: Tensor) -> Tensor:
 
 
 def random_rows(view: View, num_points: int, purpose: str) -> Tensor:
-    r"""Random rows `R x q x d_asked` of the round, none twice and none that runs.
+    r"""Random rows `R x q x d_asked` of the round, all different and none that is running.
 
-    Where the space has no others, one may repeat.
+    Rows may repeat if the space has no others.
     """
     X: Tensor = view.space.random_points(view.seeds, num_points, purpose, view.round)
     running = view.history.running
@@ -181,7 +180,7 @@ def _unused_instead(X: Tensor, running: Tensor, settings: Tensor, uniforms: Tens
 
 
 class RepeatedSettingWarning(RuntimeWarning):
-    r"""A setting is proposed twice, or while it still runs, because no other was found."""
+    r"""A setting is proposed twice, or while it is still running, because no other was found."""
 
 
 def warn_of_repeated_settings(asked: Tensor, running: Tensor, seeds: Sequence[int]) -> None:

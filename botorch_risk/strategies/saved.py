@@ -1,4 +1,4 @@
-r"""What is saved of a strategy: its history, the state of its method and what it proposed."""
+r"""The saved parts of a strategy: its history, its method's state and its proposal."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,10 +23,10 @@ def saved(
     r"""What a strategy needs to continue, as JSON; `loaded` is its inverse.
 
     Args:
-        arguments: What the strategy was built with.
-        history: All rows, and those that run.
+        arguments: The arguments that built the strategy.
+        history: All rows, and those that are running.
         state: The method's state.
-        proposal: The rows of `ask` since the last round, `R x q x d_asked`, if there are any.
+        proposal: The rows that `ask` has given since the last round, `R x q x d_asked`, if any.
     """
     asked = history.running[:, :0] if proposal is None else proposal
     tensors = {**{name: getattr(history, name) for name in _TENSORS}, "asked": asked}
@@ -44,11 +44,11 @@ def saved(
 def loaded(
     content: Any, arguments: Mapping[str, Any], like: History, start: State
 ) -> tuple[History, State, Tensor | None]:
-    r"""The history, the method's state and the proposal of what `saved` returned.
+    r"""The history, the method's state and the proposal in a state that `saved` returned.
 
     Args:
-        content: What was saved.
-        arguments: What the strategy that loads it was built with.
+        content: The saved state.
+        arguments: The arguments that built the strategy that loads it.
         like: A history of that strategy.
         start: The state that its method starts with.
 
@@ -70,7 +70,7 @@ def loaded(
 
 
 def check_history(history: History, space: Space, method: Method) -> None:
-    r"""Raise a `ValueError` unless `tell` could have been told the rows of a history."""
+    r"""Raise a `ValueError` unless `tell` would accept the rows of a history."""
     X = told = history.X
     if isinstance(space, EnvironmentSpace) and space.perturbs:
         told = space.inputs(X)

@@ -32,7 +32,7 @@ from botorch_risk.strategies.limits import Constraints, LimitedColumns, LinearLi
 
 
 def as_columns(name: str, columns: Sequence[int], d: int) -> tuple[int, ...]:
-    r"""Columns of `d` in ascending order; negative ones count from the end."""
+    r"""Some of `d` columns in ascending order; negative numbers count from the end."""
     for column in columns:
         if not -d <= column < d:
             raise ValueError(f"Expected columns in [0, {d}) in `{name}`. Got {column}.")
@@ -40,7 +40,7 @@ def as_columns(name: str, columns: Sequence[int], d: int) -> tuple[int, ...]:
 
 
 def check_space(space: Any, method: Any, *needed: str) -> None:
-    r"""Raise an `UnsupportedError` unless a space has what a method asks of it beyond `Space`."""
+    r"""Raise an `UnsupportedError` unless a space has what a method needs beyond `Space`."""
     missing = [name for name in needed if not hasattr(space, name)]
     if missing:
         raise UnsupportedError(
@@ -60,8 +60,8 @@ class Space(Protocol):
     r"""The interface of a space.
 
     A row of the history has the decision in the first columns, then the columns that the space
-    adds. Decisions are in the units of `bounds`. Methods may ask for more, such as `random_points`
-    or `maximize`, and refuse a space without it.
+    adds. Decisions are in the units of `bounds`. Methods may need more, such as `random_points` or
+    `maximize`, and refuse a space without it.
 
     Example:
         >>> from botorch_risk.strategies import RandomPoints, Strategy
@@ -109,30 +109,30 @@ class Space(Protocol):
 
         Args:
             X: The evaluated points, `R x q x d_told`; NaN where a replicate took no part.
-            asked: Returns the asked rows; choosing them takes time.
+            asked: A function that returns the asked rows, which may have to be chosen first.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Box:
-    r"""Decisions in a box, some columns of which may be whole numbers, within linear limits.
+    r"""Decisions in a box, whose columns may be whole numbers, under linear constraints.
 
-    A category has one column for the user, coded by whole numbers without an order. Models see one
-    column for each of its values; see `one_hot_inputs`.
+    A category is one column, coded by whole numbers without an order. Models are given one column
+    for each of its values; see `one_hot_inputs`.
 
     Args:
         bounds: The lower and the upper bounds, `2 x d`.
-        integers: The columns of integers, which take the whole numbers within their bounds.
-        categories: The columns of categories, whose values are the whole numbers within theirs.
-        limits: Limits on sums of columns, not on categories. All decisions that are proposed or
-            recommended are within them. The initial design fills what they leave evenly: a whole
-            number is as probable as the share that they leave to it. If an environment perturbs the
-            decision, the limits are the decision's.
+        integers: The columns of integers: all whole numbers within their bounds.
+        categories: The columns of categories, coded by the whole numbers within their bounds.
+        limits: Linear constraints (`LinearLimit`), not on categories. All proposed and recommended
+            decisions satisfy them. The initial design fills the feasible set evenly: a whole number
+            is as probable as its share of that set. If an environment perturbs the decision, the
+            limits hold before the perturbation.
 
     Raises:
         UnsupportedError: If a limit is on a category.
-        ValueError: If no decision is within the limits, or only one.
+        ValueError: If at most one decision is within the limits.
 
     Example:
         >>> Box(torch.tensor([[0.0], [2.0]])).initial([0, 1], 5).shape
@@ -203,7 +203,7 @@ class Box:
             X: Decisions within the bounds, `... x d`.
 
         Returns:
-            The decisions, and which of them have a nearest one; others are unchanged.
+            The decisions, and which of them have such a nearest one; others are unchanged.
         """
         if self._limited is None:
             return X, torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
@@ -237,9 +237,9 @@ class Box:
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Scrambled Sobol points, a function of each seed alone; within limits, those inside.
+        r"""Scrambled Sobol points within the limits, a function of each seed alone.
 
-        If all columns are whole numbers, each setting comes once before one comes again.
+        If all columns are whole numbers, no setting is repeated until all have come.
         """
         listed = self.settings()
         if listed is None:
@@ -271,12 +271,12 @@ class Box:
         return asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        r"""The decisions, within the bounds up to rounding."""
+        r"""The told decisions, which have to be within the bounds up to rounding."""
         check_columns(X, self.num_columns)
         return self.checked(X)
 
     def checked(self, X: Tensor) -> Tensor:
-        r"""Rows whose first columns are decisions of the box; numbers and sums without rounding.
+        r"""Rows whose first columns are decisions of the box, with rounding errors removed.
 
         Raises:
             InputDataError: If a decision is outside the bounds or the limits by more than 1e-6 of
@@ -314,7 +314,7 @@ class Box:
         return one_hot_inputs(self.bounds, self.categories)
 
     def unit(self, X: Tensor) -> Tensor:
-        r"""Decisions on the unit cube, one column for each value of a category."""
+        r"""Decisions in the unit cube, with one column for each value of a category."""
         if self.categories:
             return self._one_hot(X)
         lower, upper = self.bounds
@@ -336,7 +336,7 @@ class Box:
     def spared(self, acquisition: Any, X: Tensor, pending: Tensor | None) -> Tensor:
         r"""Decisions `R x 1 x d`, each replaced by the best of all others if it is pending.
 
-        A search may end at a pending decision where there are few others.
+        A search may end at a pending decision if there are few others.
 
         Args:
             pending: `R x p x d` or `p x d`, or None.
@@ -386,7 +386,7 @@ class Box:
         return self.from_unit(X)
 
     def each_once(self, acquisition: Any, X: Tensor, pending: Tensor | None) -> Tensor:
-        r"""A batch `R x q x d` without repeated settings, while others are left.
+        r"""A batch `R x q x d`, whose repeated settings are replaced while others are left.
 
         Args:
             pending: Points of the unit cube, `R x p x d'` or `p x d'`, or None.
@@ -411,7 +411,7 @@ class Box:
 
 @dataclass(frozen=True)
 class SpaceOfBox:
-    r"""A space of a box's decisions: what a subclass does not define is the box's.
+    r"""A space of a box's decisions: whatever a subclass does not define is taken from the box.
 
     Args:
         box: The decisions.
@@ -450,7 +450,7 @@ class SpaceOfBox:
 
 
 def decision_box(bounds: Tensor | Box) -> Box:
-    r"""The box of a constructor's argument: bounds `2 x d`, or a box with whole numbers."""
+    r"""The box that an argument describes: bounds `2 x d`, or a box with whole numbers."""
     return bounds if isinstance(bounds, Box) else Box(bounds)
 
 
@@ -512,7 +512,7 @@ def uniform_points(
 ) -> Tensor:
     r"""Independent uniform points, a pure function of each replicate's seed and the stream.
 
-    Otherwise as `initial_design`; integers and words name the stream.
+    In all else it is like `initial_design`; integers and words name the stream.
     """
     unit = Draws(as_seeds(seeds), *stream).uniforms(num_points, bounds.shape[-1])
     lower, upper = bounds

@@ -1,4 +1,4 @@
-r"""A state as JSON: data, a format, what the experiment was built with, and a digest."""
+r"""A state as JSON: data, a format, the arguments of the experiment, and a digest."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ _FORMAT = 2
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    r"""The content with the number of the format and a digest of everything."""
+    r"""The content, with the number of the format and a digest of everything added."""
     whole = {**content, "format": _FORMAT}
     whole.pop("digest", None)
     return {**whole, "digest": _digest(whole)}
@@ -25,7 +25,7 @@ def opened(state: Any, arguments: Mapping[str, Any], *names: str) -> list[Any]:
 
     Args:
         state: What `sealed` returned, perhaps after a round trip through JSON.
-        arguments: What loads it was built with.
+        arguments: The arguments that built the object that loads it.
         names: The parts.
 
     Raises:
@@ -47,7 +47,7 @@ def opened(state: Any, arguments: Mapping[str, Any], *names: str) -> list[Any]:
 
 
 def tensors_of(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
-    r"""Tensors in terms of JSON by their names, among which must be the given ones."""
+    r"""Tensors from their JSON form, by name; the given names must be among them."""
     if not isinstance(described, Mapping) or set(names) - set(described):
         raise ValueError(f"Expected tensors named {list(names)}. Got {reprlib.repr(described)}.")
     return {name: from_json(value) for name, value in described.items()}
@@ -56,7 +56,7 @@ def tensors_of(described: Any, names: Iterable[str]) -> dict[str, Tensor]:
 def state_like(
     described: Any, start: Mapping[str, Tensor], num_replicates: int
 ) -> dict[str, Tensor]:
-    r"""The state of a method, each part on the device where it starts (a bandit on the CPU)."""
+    r"""The state of a method, each part on the device of its start (for a bandit, the CPU)."""
     found = tensors_of(described, start)
     for name, part in found.items():
         like = start.get(name, part)

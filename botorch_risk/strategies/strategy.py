@@ -36,8 +36,8 @@ class Strategy:
 
     A strategy is a space, a method and a history of observations. All replicates, one per seed,
     advance together; a single experiment is `R = 1`. Every draw is a function of the seeds and the
-    data, so `load_state_dict(state_dict())` on a strategy with the same arguments continues bit for
-    bit.
+    data, so a strategy with the same arguments continues bit for bit after
+    `load_state_dict(state_dict())`.
 
     The initial design comes first, as one batch; `ask` repeats those of its rows that `tell` has
     not received. A replicate without any outcome, or without one of several outcomes, gets random
@@ -84,7 +84,7 @@ class Strategy:
 
     @property
     def space(self) -> Space:
-        r"""What a point is."""
+        r"""The space of points."""
         return self._batches.space
 
     @property
@@ -104,7 +104,7 @@ class Strategy:
 
     @property
     def history(self) -> History:
-        r"""All that was observed."""
+        r"""Everything that was observed."""
         return self._history
 
     @property
@@ -113,7 +113,7 @@ class Strategy:
         return self._state
 
     def observed_views(self) -> Views:
-        r"""As `views`, but with a `ValueError` if nothing was observed yet."""
+        r"""As `views`; raises a `ValueError` if nothing was observed yet."""
         self._check_observed()
         return self.views
 
@@ -132,7 +132,7 @@ class Strategy:
 
         Raises:
             ValueError: If nothing was observed yet, or if the replicates are not one batch: some
-                have more outcomes than others. Then see `views`.
+                have more outcomes than others. In that case, see `views`.
         """
         self._check_observed()
         if len(self.views) != 1 or len(self.views[0][0]) != len(self.seeds):
@@ -147,8 +147,8 @@ class Strategy:
     def running(self) -> Tensor:
         r"""The points that were proposed and are not told yet, `R x p x d`.
 
-        In the form of `ask`, NaN after the last of a replicate. A point runs until `tell` has it,
-        or one that is within 0.05 of the diagonal of the box, or `cancel`.
+        In the form of `ask`, padded with NaN. A point runs until it is cancelled, or `tell`
+        receives it or one within 0.05 of the diagonal of the box.
         """
         return self.space.shown(self._still_running()).clone()
 
@@ -156,21 +156,21 @@ class Strategy:
         r"""The next points to evaluate, `R x q x d` in the units of the bounds.
 
         Asking twice without telling in between gives the same points. Points of earlier rounds that
-        are not told yet still run: new ones are chosen as if they had come out as the model
-        expects. Acquisition functions, BoTorch's included, keep their points at a distance from
-        them, except one-shot ones; a random point differs from them. If a setting of whole
-        numbers, labels or a list comes twice, a warning says so.
+        are not told yet still run: new ones are chosen as if the running ones had come out as the
+        model expects. All acquisition functions but one-shot ones, BoTorch's included, keep new
+        points at a distance from running ones; a random point differs from them. A warning is given
+        if a setting of whole numbers, labels or a list is repeated.
 
         Args:
-            batch_size: The number q of points for this round. During the initial design, its points
-                that do not run yet, and further ones once all of them run. Default: the number of
-                the last `ask` in this round; then the rest of the initial design, those that run
-                included, and later the strategy's batch size.
-            pending: Points that somebody else has started, `R x p x d`, NaN for none. They run from
-                now on.
+            batch_size: The number q of points for this round. During the initial design, they are
+                its points that do not run yet, and further ones once all of them run. Default: the
+                number of the last `ask` in this round; else the rest of the initial design, running
+                points included, and later the strategy's batch size.
+            pending: Points that somebody else has started, `R x p x d`, NaN for none. From now on
+                they run.
 
         Warns:
-            RepeatedSettingWarning: If a setting comes twice, or runs already.
+            RepeatedSettingWarning: If a setting is repeated, or is already running.
 
         Raises:
             UnsupportedError: If there are pending points and the space perturbs them.
@@ -183,13 +183,13 @@ class Strategy:
         return self.space.shown(self._asked(batch_size)).clone()
 
     def cancel(self, X: Tensor) -> None:
-        r"""Give up points that run, as if they had not been proposed; `ask` chooses again.
+        r"""Give up running points, as if they had not been proposed; `ask` chooses again.
 
         Args:
             X: The points, `R x p x d` as in `running`; NaN for none.
 
         Raises:
-            ValueError: If a point does not run.
+            ValueError: If a point is not running.
         """
         self._run(cancelled(self._still_running(), X, self.space))
 
@@ -224,7 +224,7 @@ class Strategy:
     def correct(self, rows: Sequence[int], Y: Tensor) -> None:
         r"""Replace the readings of rows that `tell` has received.
 
-        The state is as if these had been told: all rounds are learnt again.
+        The state becomes as if these had been told from the start: all rounds are learnt again.
 
         Args:
             rows: Rows of the history, each once.
@@ -238,7 +238,7 @@ class Strategy:
     def withdraw(self, rows: Sequence[int]) -> None:
         r"""Remove rows that `tell` has received.
 
-        The state is as if they had never been told: all rounds are learnt again.
+        The state becomes as if they had never been told: all rounds are learnt again.
 
         Args:
             rows: Rows of the history, each once.
@@ -252,9 +252,9 @@ class Strategy:
         self._learn_again(history)
 
     def end_initial_design(self) -> None:
-        r"""Choose from now on, with the rows told so far as the initial design.
+        r"""End the initial design: the rows told so far are all of it, and later ones are chosen.
 
-        For data from before the strategy; no effect once the design is complete.
+        For data that are older than the strategy; no effect once the design is complete.
 
         Raises:
             ValueError: If nothing was told yet.
@@ -283,7 +283,7 @@ class Strategy:
         self._run(running)
 
     def add_readings(self, rows: Sequence[int], Y: Tensor) -> None:
-        r"""Record further readings of rows that `tell` has received; no round passes.
+        r"""Record further readings of rows that `tell` has received; this starts no new round.
 
         The data are as if the readings had come with the first ones. States and records of the
         rounds since then are kept. `ask` chooses again.
@@ -301,7 +301,7 @@ class Strategy:
     def recommend(self) -> Tensor:
         r"""Recommend a decision for each replicate, as if the experiment ended now, `R x d_x`.
 
-        NaN for a replicate without any outcome, which a warning names by its seed. Methods of
+        It is NaN for a replicate without any outcome, which a warning names by its seed. Methods of
         several objectives recommend a set of decisions, `R x p x d_x`, NaN where a replicate has
         fewer than p.
 
@@ -331,7 +331,7 @@ class Strategy:
         return Classification.joined(parts, len(self.seeds))
 
     def state_dict(self) -> dict[str, Any]:
-        r"""The state needed to continue, with the arguments of the strategy, as JSON."""
+        r"""The state needed to continue, together with the arguments of the strategy, as JSON."""
         return saved(self._arguments(), self._history, self._state, self._proposal)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -340,11 +340,12 @@ class Strategy:
         `built_with.check_alike` compares the arguments, and names the first difference.
 
         Warns:
-            UserInputWarning: If an argument is a function of another name, perhaps a renamed one.
+            UserInputWarning: If an argument is a function with another name, which may have been
+            renamed.
 
         Raises:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that
-                `tell` would refuse; then nothing is changed.
+                `tell` would refuse. Nothing is then changed.
         """
         start = self.method.start(self.space, len(self.seeds))
         history, learnt, asked = loaded(state, self._arguments(), self._history, start)
