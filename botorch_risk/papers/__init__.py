@@ -1,7 +1,7 @@
-r"""The five papers, a page each.
+r"""The five papers, with a page (a module or a package) for each.
 
-A page begins with a table of the paper's equations and the functions that compute them. Then it has
-what only this paper needs, and one function of its name that builds the strategy from shared parts.
+A page begins with a table of the paper's equations and the functions that compute them. It then
+defines what only this paper needs, and a function that builds its strategy from shared parts.
 """
 
 from .kde import (

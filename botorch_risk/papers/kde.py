@@ -105,10 +105,10 @@ def risk_kde(
 
     Args:
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`, with t the number of
-            the next evaluation, initial ones counted.
-        n_w: Points that represent the density; the paper has 1,024 Monte-Carlo points, which 256
-            quasi-random ones match.
+        risk_measure: A measure, larger is better; or a schedule, `risk_measure(t, d_w)`, where t is
+            the number of the next evaluation, initial ones included.
+        n_w: Number of points that represent the density. The paper uses 1,024 Monte-Carlo points;
+            256 quasi-random ones are as accurate.
         density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
             bounds are refused unless `at_bounds` is `"clip"`.
         context_categories: The columns of contexts that are labels, from 0, coded by the whole
@@ -178,14 +178,14 @@ def drbo_kde(
 ) -> Strategy:
     r"""DRBO-KDE: the worst distribution in a ball round the density [Huang2024kde]_, Eq. (5).
 
-    A ball in total variation. Its radius at evaluation t, the initial ones counted, is
+    The ball is in total variation. Its radius at evaluation t, initial ones included, is
     `radius_scale * t^(-2 / (4 + d_w))`, in the paper's l1 units; d_w counts columns of labels too,
     although their frequencies are learnt faster. The infimum is over the points of the density and
     the same number of Sobol points in the whole box. For the other arguments and errors see
     `risk_kde`.
 
     Args:
-        n_w: Points of the density, and of the box.
+        n_w: Number of points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
 
     Example:
@@ -219,7 +219,7 @@ def drbo_mmd(
     r"""DRBO-MMD: the worst distribution in an MMD ball round the empirical one.
 
     [Kirschner2020drbo]_ as used in Sec. 4 of [Huang2024kde]_. Contexts are assigned to the nearest
-    of about `num_points` grid points. The radius at evaluation t, the initial ones counted, is
+    of about `num_points` grid points. The radius at evaluation t, initial ones included, is
 
         radius_scale * (2 + sqrt(2 log(1 / gamma))) / sqrt(t),  gamma = 0.1
 
@@ -228,7 +228,7 @@ def drbo_mmd(
     `risk_kde`.
 
     Args:
-        num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
+        num_points: Number of grid points, rounded up to a `d_w`-th power; the paper uses 1,024 with
             the minimax approximation.
         radius_scale: Factor of the radius, >= 0.
         kernel: The kernel of the discrepancy. Default: a squared exponential of lengthscale 0.2 of
@@ -270,8 +270,8 @@ def total_variation_radius(t: int, d_w: int) -> float:
         t ** (-2 / (4 + d_w))
 
     Sec. 4.1 of [Huang2024kde]_: the rate at which the kernel density approaches the distribution,
-    which keeps the regret of Theorem 2 sub-linear. In l1 units, the convention of
-    `TotalVariationBall`. Algorithm 2 counts the initial evaluations.
+    which keeps the regret of Theorem 2 sub-linear. It is in l1 units, the convention of
+    `TotalVariationBall`. As in Algorithm 2, t counts the initial evaluations.
 
     Args:
         t: The number of the evaluation, >= 1: `n + 1` after n contexts.
@@ -290,8 +290,8 @@ def maximum_mean_discrepancy_radius(t: int, gamma: float = 0.1) -> float:
 
         (2 + sqrt(2 log(1 / gamma))) / sqrt(t)
 
-    Lemma 3 of [Kirschner2020drbo]_: with probability `1 - gamma` the distribution lies within
-    it of the empirical one of t draws, for a kernel whose diagonal is at most 1.
+    Lemma 3 of [Kirschner2020drbo]_: with probability `1 - gamma` the distribution is at most this
+    far from the empirical distribution of t draws, for a kernel whose diagonal is at most 1.
 
     Args:
         t: The number of the evaluation, >= 1: `n + 1` after n contexts, as in Algorithm 2 of
@@ -315,9 +315,9 @@ def learnt_context_beta(
         beta_t = 2 log(t^2 / sqrt(2 pi)) + 2 d_x log(t^2 d_x a b r sqrt(pi) / 2)
 
     Theorems 1 and 2 of [Huang2024kde]_ on `[0, r]^d_x`, for a function whose slopes obey
-    `P(sup |df / dz_i| > L) <= a exp(-(L / b)^2)` (Assumption 1). The second logarithm counts the
-    points of a grid along one axis. There is at least one, and a sum below 0 means that a width of
-    0 is enough; the paper leaves both out. Its experiments use 2.25.
+    `P(sup |df / dz_i| > L) <= a exp(-(L / b)^2)` (Assumption 1). The second logarithm is of the
+    number of grid points along one axis. Here it is at least 1, and a sum below 0 is raised to 0;
+    the paper mentions neither. Its experiments use 2.25.
 
     Args:
         t: The round, >= 1.
@@ -368,14 +368,14 @@ def kernel_density(
 
 
 def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any]:
-    r"""Options of a density with as many further points in the whole box, for a ball's mass."""
+    r"""Options of a density that add as many points in the whole box, where a ball may put mass."""
     return {"n_ball": n_w, **(density_options or {})}
 
 
 def empirical_grid(
     context_bounds: Tensor, num_points: int = 100, categories: Sequence[int] = ()
 ) -> ObservedContexts:
-    r"""Contexts assigned to the nearest point of a grid, for DRBO-MMD; or labels, counted."""
+    r"""Contexts that are counted at the nearest grid point, or by label, for DRBO-MMD."""
     check_counts(num_points=num_points)
     if not categories:
         return ObservedContexts(context_bounds, partial(_nearest_on_grid, num_points=num_points))
@@ -416,7 +416,8 @@ def discrepancy_schedule(
 def discrepancy_kernel(context_bounds: Tensor) -> Kernel:
     r"""A squared exponential of amplitude 1; its lengthscale is 0.2 of the range of each context.
 
-    With it the ball holds nearly every distribution for many rounds. The paper states no kernel.
+    With it, the ball contains nearly every distribution for many rounds. The paper states no
+    kernel.
     """
     lower, upper = as_floating(context_bounds, "bounds")
     return partial(_squared_exponential, ranges=upper - lower)

@@ -53,19 +53,19 @@ def maximize_value_at_risk(
     loss, which the quantile minimises. Source: Algorithm 2 of [Nguyen2021vucb]_, Eqs. (7) and
     (14). The surrogate is a network of two hidden layers of 30 sigmoid units.
 
-    It serves distributions that can only be sampled or have many dimensions, and functions
-    without a gradient. It is stochastic and needs millions of values of h. If W has
-    quasi-random or quantile points and h a gradient, as an upper confidence bound has, prefer
-    `RiskUpperConfidenceBound` over a `ContinuousEnvironment` with
-    `optimize_acqf_replicates`: on continuous problems of the paper, 64 quantile midpoints come at
-    least as near the maximum and are four times faster or more
-    (`bench/reproduction/vucb/continuous.md`).
+    It suits distributions that can only be sampled or have many dimensions, and functions without a
+    gradient. It is stochastic and needs millions of evaluations of h. If W has quasi-random or
+    quantile points and h a gradient, as an upper confidence bound has, prefer
+    `RiskUpperConfidenceBound` over a `ContinuousEnvironment` with `optimize_acqf_replicates`: on
+    continuous problems of the paper, 64 quantile midpoints come at least as near the maximum and
+    are four times faster or more (`bench/reproduction/vucb/continuous.md`).
 
-    Deviations where the paper is silent or slips: its test at line 4 uses `x^(i)` before it is
-    computed, here the previous `x`; its delta_x is the radius; it gives no step sizes. Here x is on
-    the unit cube and the network sees it relative to the ball, in radii; h is centred and scaled by
-    its values around the start; theta moves by Adam; the starts are the best of some Sobol points;
-    the start or end with the largest value-at-risk over `num_final` samples is returned.
+    Where the paper is silent or slips: its test at line 4 uses `x^(i)` before it is computed, so
+    the previous `x` is used here; its delta_x is taken as the radius; it gives no step sizes. Here
+    x is on the unit cube, and the network's input is its position in the ball, in radii; h is
+    centred and scaled by its values around the start; theta is trained by Adam; the starts are the
+    best of some Sobol points; of all starts and ends, the one with the largest value-at-risk over
+    `num_final` samples is returned.
 
     Args:
         function: `h`, from queries `R x m x (d_x + d_w)` to `R x m` values.
@@ -74,17 +74,17 @@ def maximize_value_at_risk(
         bounds: The lower and the upper bounds of x, `2 x d_x`.
         risk_level: Lower-tail probability in (0, 1).
         seeds: One for each of `R` replicates.
-        num_starts: Starts of each replicate.
-        raw_samples: Sobol points that the starts are chosen from.
+        num_starts: Number of starts of each replicate.
+        raw_samples: Number of Sobol points from which the starts are chosen.
         radius: Radius of the ball, on the unit cube.
-        num_steps: Steps of x, the paper's t_v.
-        num_training_steps: Steps of theta for each ball, t_g.
-        num_decisions: Draws of x in each step of theta, n_x.
-        num_samples: Draws of W in each step of theta, n_z.
+        num_steps: Number of steps of x, the paper's t_v.
+        num_training_steps: Number of steps of theta for each ball, t_g.
+        num_decisions: Number of draws of x in each step of theta, n_x.
+        num_samples: Number of draws of W in each step of theta, n_z.
         step_size: Step of x, in radii for a slope of 1 (the scale of h around the start) per
             radius.
-        learning_rate: Of Adam.
-        num_final: Draws of W for comparing the starts and the ends.
+        learning_rate: The learning rate of Adam.
+        num_final: Number of draws of W for comparing the starts and the ends.
 
     Returns:
         The best decision of each replicate, `R x d_x`, and its value-at-risk over `num_final`

@@ -67,12 +67,12 @@ RANDOM = 0  # the paper's arm 1
 
 
 class InnerBelief(NamedTuple):
-    r"""The belief of a method that lets another one choose in some turns.
+    r"""The belief of a method that lets an inner method choose in some turns.
 
     Args:
-        replicates: Those in which the inner method chooses.
-        inner: Its view of them; None if it chooses in none.
-        before: Its newest belief before, into whose models it may write.
+        replicates: The replicates in which the inner method chooses.
+        inner: The inner method's view of them; None if it chooses in none.
+        before: The inner method's latest earlier belief, whose models it may overwrite.
     """
 
     replicates: list[int]
@@ -90,20 +90,20 @@ class RandomOrAcquire(Method):
 
     Arms last two evaluations. At odd t EXP3 draws one of two arms for each replicate: a random
     point followed by the method's, or the method's twice. At even t the arm earns the larger of its
-    two outcomes, on the scale of the initial design. With a batch of q points an evaluation is one
-    of q points. A final odd evaluation earns nothing, nor does an arm whose outcomes are all
-    missing.
+    two outcomes, on the scale of the initial design. With batches, an evaluation is a batch of q
+    points. A final odd evaluation earns nothing, nor does an arm whose outcomes are all missing.
 
     The arms are functions of the weights, t and the seeds, so the state consists of the weights
-    (`log_weights`, `R x 2`), two counts: `num_rewards`, and `num_saturated` of the rewards
-    beyond the outcomes of the initial design, both `R`, and the state of the inner method. The rate
+    (`log_weights`, `R x 2`), the number of rewards (`num_rewards`, `R`) and of those outside the
+    range of the initial design (`num_saturated`, `R`), and the state of the inner method. The rate
     of Algorithm 1 exceeds 1 at t = 1 and is clipped there; the update uses the rate at even t and
     the probability at odd t.
 
     Args:
-        inner: Chooses the points that are not random; records, recommends and predicts.
-        arms: Who chooses: EXP3, or `"alternate"`, a random point first in every arm (RA-BO).
-        steps: The number of evaluations of an arm, of which the first is random.
+        inner: The method that chooses the points that are not random, records, recommends and
+            predicts.
+        arms: The rule for arms: EXP3, or `"alternate"`, a random point first in every arm (RA-BO).
+        steps: The number of evaluations of an arm; in the random arm, the first is random.
         reward_scale: The scale of rewards; see `botorch_risk.bandits.scale_reward`.
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
 
@@ -177,7 +177,7 @@ class RandomOrAcquire(Method):
         return self.inner.record(self._for_all(view), rows)
 
     def learn(self, view: View) -> State:
-        r"""Rewards the arm that ends with the last rows; the inner method learns too."""
+        r"""Reward the arm that ends with the last rows, and let the inner method learn."""
         everyone = list(range(len(view.seeds)))
         # Not from this view's belief, whose arms were drawn with the old weights.
         inner = self.inner.learn(view.of(everyone, self.inner, _inner_state(view)))
@@ -232,7 +232,7 @@ class RandomOrAcquire(Method):
 
         Args:
             view: The view, with the weights of evaluation t.
-            t: Counts evaluations from 1, for as long as the arm lasts.
+            t: The number of the evaluation, from 1.
         """
         if self.arms != "exp3":
             return torch.full((len(view.seeds),), RANDOM)
@@ -285,10 +285,10 @@ def uhe_bo(
 
     Algorithm 1 of [Ha2023uhe]_.
 
-    The paper's constant beta_t = 1.96 is read as the multiplier of sigma, so that `beta` is its
-    square; `beta=1.96` is the other reading. The model is BoTorch's `SingleTaskGP` with its priors
-    on the unit cube and standardised outcomes; `model` takes any other, such as the paper's Matern
-    5/2 kernel with the priors of `botorch_risk.fit.set_gamma_priors`.
+    The paper's constant beta_t = 1.96 is taken to multiply sigma, so that `beta` is its square;
+    with `beta=1.96`, its square root multiplies sigma. The model is BoTorch's `SingleTaskGP` with
+    its priors on the unit cube and standardised outcomes; `model` takes any other, such as the
+    paper's Matern 5/2 kernel with the priors of `botorch_risk.fit.set_gamma_priors`.
 
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
@@ -323,7 +323,7 @@ def uhe_bo(
 
 
 def acquire_gp_ucb(beta: Beta = PAPER_BETA, **options: Any) -> Acquire:
-    r"""GP-UCB over replicates, with further options of `Acquire`."""
+    r"""`Acquire` with GP-UCB for all replicates, and further options."""
     check_beta(beta)
     return Acquire(partial(gp_ucb, beta=beta), batched=True, **options)
 
@@ -337,9 +337,9 @@ def random_exploration_beta(
                  + 2 d log((t / 2)^2 d b_t r sqrt(log(4 d a_t / delta)))
 
     Theorem 6.5 of [Ha2023uhe]_ on `[0, r]^d`: `t / 2` rounds of GP-UCB have passed in round t.
-    The grid of the second logarithm has at least one point along each axis, and a width is at least
-    0; the paper leaves both out. The constants a_t and b_t belong to the estimated hyperparameters
-    of round t.
+    The grid whose points the second logarithm counts has at least one along each axis, and a width
+    is at least 0; the paper mentions neither. The constants a_t and b_t belong to the estimated
+    hyperparameters of round t.
 
     Args:
         t: The round, >= 2; the theorem is about even ones.

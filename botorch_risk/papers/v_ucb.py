@@ -88,9 +88,9 @@ def v_ucb(
 
         x_t = argmax_x VaR(u_{t-1}(x, W)),  w_t a lacing value with respect to x_t
 
-    If w cannot be chosen (Remark 1), only the decision is, and w is told with the outcome. The
-    environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4). For the
-    other arguments see `risk_search`.
+    If w cannot be chosen (Remark 1), only the decision is chosen, and w is told with the outcome.
+    The environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4). For
+    the other arguments see `risk_search`.
 
     Args:
         environment: The distribution of W, or of the perturbation of the decision;
@@ -102,8 +102,8 @@ def v_ucb(
         reporting: The rule of the recommendation, as in `EnvironmentRisk`.
 
     Raises:
-        UnsupportedError: If the distribution is continuous without a density and w is chosen by
-            density.
+        UnsupportedError: If the rule chooses w by density, and the distribution is continuous and
+            has none.
 
     Example:
         >>> from botorch_risk.examples import environment, unit
@@ -132,7 +132,7 @@ def v_ucb(
 def rkhs_beta(
     information_gain: float | Tensor, noise_variance: float, rkhs_norm: float, delta: float = 0.1
 ) -> Tensor:
-    r"""The squared width for a function of bounded norm under equal noise.
+    r"""The squared width for a function of bounded norm under the same noise at all points.
 
         beta_t = (rkhs_norm + sigma_n sqrt(2 (gamma_{t-1} + 1 + log(1 / delta))))^2
 

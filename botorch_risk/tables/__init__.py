@@ -1,7 +1,7 @@
-r"""Conditions x contexts: which pairs to try, and which condition to recommend.
+r"""Search a table of conditions x contexts: pairs to try, and the condition to recommend.
 
-A finite table is small enough for the joint posterior of all its pairs, so the rules here are
-exact, without the search of an acquisition function. Tables are in float64, on the device of the
+A finite table is small enough for the joint posterior of all its pairs, so the rules here are exact
+and optimise no acquisition function numerically. Tables are in float64, on the device of the
 outcomes; `table_search` keeps them on the CPU.
 """
 

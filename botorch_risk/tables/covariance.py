@@ -1,4 +1,4 @@
-r"""The covariance of the pairs of a table, as a sum of products, and how readings whiten it.
+r"""The covariance of a table's pairs, as a sum of products, and its whitening by readings.
 
     k((x, w), (x', w')) = sum_t of_conditions_t(x, x') of_contexts_t(w, w')
 
@@ -29,9 +29,9 @@ class PairCovariance(NamedTuple):
 
     Attributes:
         conditions: The rows of the pairs.
-        rates: `R x c`, of the columns of the conditions.
+        rates: `R x c`, the rates of the columns of the conditions.
         variances: `R x 3`: v_1, v_2 and v_3.
-        lasting: `R`, the part of a pair's own variance that is not noise.
+        lasting: `R`, the part of the variance specific to a pair that is not noise.
         of_contexts: `R x n_w x 3 x n_w`, the second factors of all contexts.
     """
 
@@ -57,7 +57,7 @@ class PairCovariance(NamedTuple):
         )
 
     def of_conditions(self, rows: Tensor, columns: Tensor) -> Tensor:
-        r"""The first factors between conditions `R x p` and `R x m`, `R x p x m x 3`."""
+        r"""The first factors of conditions `R x p` with conditions `R x m`: `R x p x m x 3`."""
         rows, columns = rows.unsqueeze(-1), columns.unsqueeze(-2)
         distances = self.conditions.distances[:, rows, columns]
         K_x = torch.einsum("rc,crpm->rpm", self.rates, distances).neg().exp()
@@ -73,7 +73,7 @@ class PairCovariance(NamedTuple):
 
 
 class ReadPairs(NamedTuple):
-    r"""The covariances of pairs that were read with all pairs.
+    r"""The covariances between the pairs that were read and all pairs.
 
     With `L` the Cholesky factor of the covariance of the readings, `V = L^-1 k(readings, pairs)`,
     the posterior covariance of two pairs is `k - V' V`. `V` is as large as the table times the
@@ -81,10 +81,10 @@ class ReadPairs(NamedTuple):
 
     Attributes:
         prior: The prior covariance.
-        of_conditions: `R x n_x x n x 3`, its first factors.
-        of_contexts: `R x n x 3 x n_w`, its second factors.
-        noise: `R`, the variance of one more reading of a known pair.
-        factor: `R x n x n`, the inverse of `L`, which whitens by one product.
+        of_conditions: `R x n_x x n x 3`, the first factors of the prior. of_contexts:
+        `R x n x 3 x n_w`, the second factors of the prior. noise: `R`, the variance of one more
+        reading of a known pair. factor: `R x n x n`, the inverse of `L`, with which one product
+        whitens.
     """
 
     prior: PairCovariance
@@ -95,7 +95,7 @@ class ReadPairs(NamedTuple):
 
     @classmethod
     def of(cls, readings: TableReadings, hyperparameters: TableHyperparameters) -> ReadPairs:
-        r"""Those of readings; rows of hyperparameters may share the readings of one replicate."""
+        r"""The covariances of readings, which rows of hyperparameters may share."""
         prior, num_rows = PairCovariance.of(readings, hyperparameters), len(hyperparameters.own)
         variance = prior.of_one_condition[:, 0, 0]
         spread = readings.units[1]
@@ -141,7 +141,7 @@ class ReadPairs(NamedTuple):
         return covariances @ self.factor.mT
 
     def and_one(self, x: Tensor, w: Tensor) -> ReadPairs:
-        r"""With one more reading of a pair, `R` conditions and contexts."""
+        r"""The covariances with one more reading, of `R` conditions and contexts."""
         x, w = x.unsqueeze(-1), w.unsqueeze(-1)
         each = torch.arange(len(x), device=x.device).unsqueeze(-1)
         every = torch.arange(self.of_conditions.shape[1], device=x.device).expand(len(x), -1)

@@ -24,8 +24,8 @@ class Factors:
     Args:
         names: One for each of the n rows.
         distances: `c x n x n`, one matrix for each column: 1 between different categories, and
-            between numbers half the squared difference in standard deviations of the column, over
-            the number of such columns. The correlation of two rows is
+            between numbers half the squared difference in standard deviations of the column,
+            divided by the number of such columns. The correlation of two rows is
             `exp(-sum_c rate_c distance_c)`.
         features: `n x d` coordinates of the rows, for measures of risk that need points.
     """
@@ -61,12 +61,12 @@ class Factors:
                 columns are categories, and whose index names the rows; a tensor or an array of
                 descriptors `n x d`; or a list of names, which may be tuples with one category per
                 entry.
-            name: What to call the rows in messages.
+            name: The name of the rows in messages.
 
         Raises:
             InputDataError: If there is no row, a name is duplicated, a value is missing, or a
                 column has dates or complex numbers.
-            UnsupportedError: If they are so many that their distances do not fit into memory.
+            UnsupportedError: If there are so many rows that their distances do not fit into memory.
         """
         if isinstance(rows, Factors):
             return rows
@@ -115,12 +115,12 @@ class Factors:
         Args:
             names: One for each of the n rows.
             distances: `c x n x n`, or `n x n` for one column; each column has a learnt rate. Scale
-                them so that large distances are about 1, as the prior of the rates expects. The
+                them so that large distances are about 1: the prior of the rates assumes so. The
                 rows and the columns of a DataFrame are found by their names, in any order.
 
         Raises:
             InputDataError: If a name is duplicated, or `exp(-rate * distance)` is not a correlation
-                for every rate. It is one if the distances are squared distances of points
+                for every rate. It is one if the distances are squared Euclidean distances of points
                 (Schoenberg).
 
         Example:

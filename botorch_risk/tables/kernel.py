@@ -1,4 +1,4 @@
-r"""The Gaussian process of a table, and its hyperparameters by the marginal likelihood.
+r"""The Gaussian process of a table, and its fit by the marginal likelihood.
 
     f(x, w) = constant + condition(x) + context(w) + both(x, w) + own(x, w)
 
@@ -8,8 +8,8 @@ four independent processes over the rows with the kernels
     K(x, x') = exp(-sum_c rate_c distance_c(x, x'))
 
 K is BoTorch's `CategoricalKernel` in columns of categories, and GPyTorch's `RBFKernel` in columns
-of numbers. The last process is specific to a pair: no other pair is informative about it, and a
-second reading would repeat it, except for the share `noise_share` of its variance that is noise.
+of numbers. The last process is specific to a pair: no other pair is informative about it. A second
+reading of the pair repeats it, except for the share `noise_share` of its variance that is noise.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TableReadings:
 
     Args:
         conditions: The rows of the pairs; they are moved to the device of `Y`.
-        contexts: The values of W, likewise.
+        contexts: The values of W, moved in the same way.
         pairs: `R x n` pairs, `condition * n_w + context`.
         Y: `R x n` outcomes.
         noise_share: The share, in [0, 1], of a pair's own variance that is noise.
@@ -103,10 +103,10 @@ class TableReadings:
         return mean, spread.where(spread > resolution, 1.0)
 
     def averaged(self) -> TableReadings:
-        r"""The readings of one replicate, with the mean for each pair.
+        r"""The readings of one replicate, reduced to one mean for each pair.
 
-        Nothing is lost: for noise that is equal and independent, means, counts and scatter say as
-        much as the readings. It is as fast as one reading per pair.
+        Nothing is lost: for equal and independent noise, means, counts and scatter tell as much as
+        the readings. Fits take as long as with one reading per pair.
         """
         pairs, group, counts = self.pairs[0].unique(return_inverse=True, return_counts=True)
         means = self.Y.new_zeros(len(pairs)).index_add(0, group, self.Y[0]) / counts
@@ -120,7 +120,7 @@ class TableReadings:
         )
 
     def of_conditions(self, conditions: Tensor) -> tuple[TableReadings, Tensor]:
-        r"""The table of some conditions and of all that were read, and where they are in it."""
+        r"""The table of given conditions and all that were read, and the places of the former."""
         x, w = self.rows
         kept, place = torch.cat([conditions, x.flatten()]).unique(return_inverse=True)
         at, read = place.split([len(conditions), x.numel()])
@@ -133,7 +133,7 @@ class TableReadings:
 
 
 class TableHyperparameters(NamedTuple):
-    r"""In units of standardised outcomes.
+    r"""The hyperparameters, in units of standardised outcomes.
 
     Attributes:
         rates: `R x c`, first for the columns of the conditions, then of the contexts.
@@ -147,13 +147,13 @@ class TableHyperparameters(NamedTuple):
 
     @classmethod
     def of(cls, theta: Tensor) -> TableHyperparameters:
-        r"""From their logarithms, `R x (c + 4)`."""
+        r"""Hyperparameters from their logarithms, `R x (c + 4)`."""
         values = theta.exp()
         return cls(values[:, :-4], values[:, -4:-1], values[:, -1])
 
 
 class FittedTable(NamedTuple):
-    r"""The maximum a posteriori.
+    r"""The hyperparameters with the largest posterior density.
 
     Attributes:
         theta: `R x p` logarithms.
@@ -169,7 +169,7 @@ class FittedTable(NamedTuple):
 
 
 def fit_table(readings: TableReadings, previous: FittedTable | None = None) -> FittedTable:
-    r"""Maximise the marginal likelihood times the priors, for each replicate by itself.
+    r"""Maximise the marginal likelihood times the priors, for each replicate separately.
 
     Args:
         previous: Hyperparameters of almost the same readings, to start from.
@@ -196,7 +196,7 @@ def fit_table(readings: TableReadings, previous: FittedTable | None = None) -> F
 class TableLoss:
     r"""`-(log marginal likelihood + log prior)` and its gradient in the logarithms.
 
-    Several rows of hyperparameters may belong to one replicate: row `i` to replicate `i % R`.
+    Several rows of hyperparameters may belong to one replicate: row `i` belongs to `i % R`.
     """
 
     def __init__(self, readings: TableReadings) -> None:
@@ -225,7 +225,7 @@ class TableLoss:
         return value.cpu().numpy(), gradient.cpu().numpy()
 
     def evaluate(self, theta: Tensor, replicate: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Losses `rows` and gradients `rows x p` of `rows x p` logarithms."""
+        r"""Losses, `rows`, and their gradients, `rows x p`, at `rows x p` logarithms."""
         rates, variances, own = TableHyperparameters.of(theta)
         distances, y = self._distances[replicate], self._y[replicate]
         K_x, K_w = correlations(rates, distances, self._num_x)

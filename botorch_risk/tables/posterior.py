@@ -48,11 +48,11 @@ class TablePosterior:
         return cls(read, _mean(readings, read), (prior - explained).clamp_min_(0.0))
 
     def row_of(self, pair: Tensor) -> Tensor:
-        r"""The move of each mean per standard deviation of a reading at a pair, `R x n_x x n_w`."""
+        r"""The change of each mean per standard deviation of one reading, `R x n_x x n_w`."""
         return _last_row(self.read.and_one(*self._rows(pair)))
 
     def with_reading(self, pair: Tensor, y: Tensor | None = None) -> TablePosterior:
-        r"""The posterior after one more reading; one at the mean if `y`, `R`, is None."""
+        r"""The posterior after one more reading `y`, `R`; if None, the reading equals the mean."""
         x, w = self._rows(pair)
         # A reading adds a row to `V` and changes no other, so mean and variance move by this row.
         # The constant stays as it was estimated before.
@@ -89,7 +89,7 @@ class TablePosterior:
         return (prior - explained).clamp_min(0.0)
 
     def moves(self, weights: Tensor, conditions: Tensor, candidates: Tensor) -> Tensor:
-        r"""The move of combined values per standard deviation of a reading.
+        r"""The change of combined values per standard deviation of a reading.
 
         Args:
             weights: `R x p x n_w`, of the combined values.
@@ -124,10 +124,10 @@ def joint_samples(
 
         mean +- (f - k (K + noise)^-1 (f(readings) + noise))
 
-    Two with opposite signs have the mean of the process as their mean.
+    Two samples with opposite signs have the mean of the process as their average.
 
     Args:
-        readings: The readings of one replicate, in a table of few other conditions.
+        readings: The readings of one replicate, in a table with few conditions beyond those read.
         conditions: `m` of them.
         num_samples: The number of samples, even.
 

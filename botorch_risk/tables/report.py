@@ -1,4 +1,4 @@
-r"""The uncertainty of the conditions' risks, including hyperparameters."""
+r"""The uncertainty of the conditions' risks, including that of the hyperparameters."""
 
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ class RiskReport(NamedTuple):
         lower: `m` lower ends of intervals.
         upper: `m` upper ends.
         probability_best: `m` probabilities that no other of these conditions has a larger risk.
-            Where several have the largest, it counts for each.
+            A tie for the largest counts for each.
     """
 
     risk: Tensor
@@ -57,7 +57,7 @@ def report_risks(
     Args:
         readings: The readings of one replicate.
         fitted: The fitted hyperparameters.
-        risk_measure: Bound to the contexts.
+        risk_measure: A measure that is bound to the contexts.
         weights: `n_w` probabilities of the contexts.
         conditions: `m` of them.
         level: The probability of an interval.

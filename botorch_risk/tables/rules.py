@@ -44,12 +44,12 @@ class TableBelief:
 
     Args:
         posterior: The posterior of the outcomes.
-        risk_measure: Bound to the contexts.
+        risk_measure: A measure that is bound to the contexts.
         weights: The probabilities of the contexts, `n_w`.
         free: The pairs that may be read, `R x n_x x n_w`.
-        moved: The move of the expected risks under each fantasy of the pairs chosen so far,
+        moved: The change of the expected risks under each fantasy of the pairs chosen so far,
             `R x F x n_x`; None before the first.
-        num_samples: For measures whose expectation has no closed form.
+        num_samples: The number of samples for measures whose expectation has no closed form.
     """
 
     posterior: TablePosterior
@@ -68,7 +68,7 @@ class TableBelief:
     def risk_at(self, conditions: Tensor) -> ExpectedRisk:
         r"""The expected risks of conditions `R x p`, and the weights of Stein's identity.
 
-        Samples need covariances over the contexts, and come in blocks of conditions.
+        Samples need covariances over the contexts, and are drawn for blocks of conditions.
         """
         mean = self.posterior.mean
         each = mean.shape[-1] ** (2 if self.risk_measure.needs_samples else 1)
@@ -94,7 +94,7 @@ class TableBelief:
         Half have the largest expected risk, half the largest upper bound of it.
 
         Args:
-            among: Conditions to prefer, `R x n_x` booleans. Default: all.
+            among: The conditions to choose from first, `R x n_x` booleans. Default: all.
         """
         if among is None:
             among = torch.ones_like(self.has_free)
@@ -173,7 +173,7 @@ def choose_plate(
     generators: Sequence[Generator],
     pending: Tensor | None = None,
 ) -> Tensor:
-    r"""Choose pairs in sequence, each as if the previous ones had been measured.
+    r"""Choose the pairs of a batch in sequence, each as if the previous ones had been measured.
 
     Args:
         belief: The belief of `R` replicates, each with at least `q` free pairs.
@@ -212,9 +212,9 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
         gain(x, w) = E[max_x' (a(x') + sigma(x'; x, w) Z)] - max_x' a(x')
         sigma(x'; x, w) = q(x')' k_n((x', .), (x, w)) / sqrt(k_n((x, w), (x, w)) + noise)
 
-    Exact for measures that are linear in the outcomes. With more than 48 conditions, it compares
-    those with the largest expected risks and the largest upper bounds, and reads the ones with free
-    pairs.
+    It is exact for measures that are linear in the outcomes. With more than 48 conditions, only
+    those with the largest expected risks and the largest upper bounds are compared, and only those
+    with free pairs are read.
     """
     risk, posterior = belief.risk, belief.posterior
     compared, read = belief.promising(), belief.promising(belief.has_free)
@@ -247,8 +247,8 @@ def _largest(value: Tensor, upper: Tensor) -> Tensor:
 def largest_bound(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""The condition with the largest upper bound of the risk, `R`.
 
-    Ties go to the largest mean bound, then to chance: untried conditions often tie, and the order
-    of a table may give away which are good.
+    Ties are broken by the largest mean bound, then at random: untried conditions often tie, and the
+    order of a table may reveal which are good.
     """
     lower, upper = belief.bounds
     bound = belief.risk_measure.bounds(lower, upper, belief.weights)[1]
@@ -268,8 +268,8 @@ def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tenso
 def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""At the largest bound, the least certain of the lacing contexts, or of all free ones.
 
-    For the share above a threshold these are the contexts whose bounds enclose it. Contexts with
-    the same bounds, as untried ones often have them, lace together.
+    For the share above a threshold, contexts are lacing if their bounds enclose the threshold. If
+    contexts have the same bounds, as untried ones often do, all or none of them are lacing.
     """
     check_rule("lacing", belief.risk_measure)
     x = largest_bound(belief, generators)
@@ -298,14 +298,14 @@ def outcome_variance(belief: TableBelief, generators: Sequence[Generator]) -> Te
 
 
 def random_context(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
-    r"""At the largest bound, a context at random."""
+    r"""At the largest bound, a random context."""
     x = largest_bound(belief, generators)
     equal = torch.zeros_like(_of_each(belief.posterior.variance, x))
     return _with_best_context(belief, x, equal, generators)
 
 
 def random_pair(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
-    r"""A pair at random."""
+    r"""A random free pair."""
     free = belief.free.flatten(1)
     equal = torch.zeros_like(free, dtype=torch.double).masked_fill(~free, -torch.inf)
     return _largest_at_random(equal, generators)

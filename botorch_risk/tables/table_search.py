@@ -1,4 +1,4 @@
-r"""Conditions x contexts: named pairs to try next, and the condition to recommend."""
+r"""Search a table of conditions x contexts: pairs to try next, and the condition to recommend."""
 
 import math
 import reprlib
@@ -29,7 +29,7 @@ from botorch_risk.tables.rules import TableBelief, TableRule, check_rule, choose
 
 
 class Pair(NamedTuple):
-    r"""A condition and the context to try it with, by their names."""
+    r"""A condition and the context with which to try it, by their names."""
 
     condition: Any
     context: Any
@@ -42,8 +42,8 @@ class RankedCondition(NamedTuple):
         condition: The name of the condition.
         risk: The expected risk, in the units of the outcomes, or a probability for a share.
         interval: A nominal 95 % interval of the risk; see `TableSearch.ranking`.
-        probability_best: The probability that no other condition has a better risk. If several
-            are certain to have the best, as a share often is, each has probability 1.
+        probability_best: The probability that no other condition has a better risk. If several are
+            certain to tie for the best, as often for a share, each has probability 1.
     """
 
     condition: Any
@@ -55,9 +55,9 @@ class RankedCondition(NamedTuple):
 class TableSearch:
     r"""A search in a finite table of conditions x contexts; see `table_search`.
 
-    It is not a `Strategy`: its rows are named pairs that may come in any order, even without being
-    asked for; it remembers only the data, and every belief is fitted to all of them. So the state
-    is the list of outcomes.
+    It is not a `Strategy`: its rows are named pairs, which may be told in any order, even if they
+    were not asked for. It remembers only the data, and every belief is fitted to all of them, so
+    the state is the list of outcomes.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class TableSearch:
         return len(self._read)
 
     def ask(self, q: int = 8, pending: Sequence[tuple[Any, Any]] = ()) -> list[Pair]:
-        r"""The next pairs to try, each allowed, never tried and not running.
+        r"""The next pairs to try: allowed ones that were never tried and are not running.
 
         Pairs are random until `num_initial` have been asked for or told and two have an outcome.
-        Then the rule chooses them, each as if earlier pairs and those that run had been tried.
+        Then the rule chooses them, each as if earlier and running pairs had been tried.
 
         Args:
             q: The number of pairs on the plate; fewer if fewer are left.
@@ -194,20 +194,20 @@ class TableSearch:
         return {told[index] for index in far_positions([y for _, y in told])}
 
     def start(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        r"""Let pairs run that somebody else has started.
+        r"""Count pairs that somebody else has started as running.
 
         Args:
-            pairs: Pairs by name; those with an outcome do not change.
+            pairs: Pairs by name; those with an outcome are ignored.
         """
         started = dict.fromkeys(self._index(pair) for pair in pairs)
         known = {*self._outcomes, *self._running}
         self._running += [pair for pair in started if pair not in known]
 
     def cancel(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        r"""Give up pairs that run, as if they had not been asked for; they may come again.
+        r"""Give up running pairs, as if they had not been asked for; they may be proposed again.
 
         Raises:
-            ValueError: If a pair does not run.
+            ValueError: If a pair is not running.
         """
         cancelled = self._among(self._running, "that run", pairs)
         self._running = [pair for pair in self._running if pair not in cancelled]
@@ -216,7 +216,7 @@ class TableSearch:
         r"""Replace all outcomes of pairs; if they are refused, nothing is changed.
 
         Args:
-            pairs: Pairs by name that were told; several times for several readings.
+            pairs: Told pairs, by name; a pair is repeated if it has several readings.
             Y: One outcome each; NaN for a failed experiment.
         """
         listed, outcomes = self._with_outcomes(pairs, Y)
@@ -229,7 +229,7 @@ class TableSearch:
         self._after_telling()
 
     def withdraw(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        r"""Remove all outcomes of pairs, as if they had never been told; they may come again."""
+        r"""Remove all outcomes of pairs, as if never told; the pairs may be proposed again."""
         for pair in self._among(self._outcomes, "that were told", pairs):
             del self._outcomes[pair]
         self._after_telling()
@@ -253,7 +253,7 @@ class TableSearch:
         return self.ranking(1)[0]
 
     def ranking(self, num: int | None = None) -> list[RankedCondition]:
-        r"""Conditions by their expected risk, best first; at most the 48 that may be best.
+        r"""Conditions by expected risk, best first; at most the 48 most promising ones.
 
         Risks and intervals exclude the noise of a reading. They come from samples of the outcomes
         under hyperparameters drawn around their maximum. `bench/studies/reaction_tables` reports
@@ -281,7 +281,7 @@ class TableSearch:
         return ranked[:num]
 
     def state_dict(self) -> dict[str, Any]:
-        r"""The state needed to continue, with the arguments of the search, as JSON."""
+        r"""The state needed to continue, together with the arguments of the search, as JSON."""
         return sealed(
             {
                 "arguments": self._arguments(),
@@ -423,16 +423,16 @@ def table_search(
 ) -> TableSearch:
     r"""Find the condition with the best risk over contexts, in a finite table of pairs.
 
-    Reaction conditions x substrates, recipes x ovens, settings x patients: an experiment tries one
-    pair, and the objective is a risk of a condition over all contexts. The outcome of a pair is a
-    Gaussian process with terms for the condition, the context, both, and the pair alone
-    (`botorch_risk.tables`). Everything is maximised.
+    Examples are reaction conditions x substrates, recipes x ovens, or settings x patients: an
+    experiment tries one pair, and the objective is a risk of a condition over all contexts. The
+    outcome of a pair is a Gaussian process with terms for the condition, the context, both, and the
+    pair alone (`botorch_risk.tables`). Everything is maximised.
 
     Args:
         conditions: The conditions: a list of names, or of tuples of them with one category in each
             entry; a DataFrame, whose columns of numbers are descriptors, whose other columns are
             categories, and whose index has the names; a tensor of descriptors `n_x x d`, whose
-            names are the row numbers; or `Factors.with_distances`, such as of fingerprints.
+            names are the row numbers; or `Factors.with_distances`, for example of fingerprints.
         contexts: The contexts, in the same forms.
         risk_measure: The measure over the contexts, such as `ShareAbove(0.5)`.
         weights: `n_w` probabilities of the contexts, in their order, or by name in any order as a
@@ -444,9 +444,9 @@ def table_search(
             risk (`rule_for`): the knowledge gradient for the expectation, lacing for the worst
             case, and otherwise the reduction of the risk's variance.
         seed: Seed of every random draw.
-        num_initial: The number of pairs chosen at random at first, from untried pairs.
-        noise_share: The share, in [0, 1], of a pair's unexplained variance that is noise of the
-            reading; the rest would recur in a second reading.
+        num_initial: The number of pairs that are first chosen at random, from untried pairs.
+        noise_share: The share, in [0, 1], of a pair's unexplained variance that is noise of a
+            reading; a second reading would show the rest again.
 
     Raises:
         UnsupportedError: If the rule does not support the risk, or the table takes more than 4 GiB,

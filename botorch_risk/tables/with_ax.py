@@ -1,4 +1,4 @@
-r"""A finite table in Ax: conditions x contexts, both of choice parameters."""
+r"""A finite table in Ax: conditions x contexts, both made of choice parameters."""
 
 from botorch_risk.extras import require_extra
 
@@ -46,7 +46,7 @@ __all__ = ["FiniteTableNode", "filled_table", "finite_table"]
 
 
 class FiniteTableNode(ExternalGenerationNode):
-    r"""A node that runs another method inside Ax: `table_search` over choice parameters.
+    r"""A node that runs `table_search` inside Ax, over choice parameters.
 
     Only the arguments are remembered between candidates: the table is filled from the experiment
     each time, so a saved and loaded experiment continues unchanged.
@@ -118,7 +118,7 @@ class FiniteTableNode(ExternalGenerationNode):
         self._search = self.filled(experiment, data)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        r"""The next pair, as if those that are pending had been tried.
+        r"""The next pair, chosen as if the pending ones had been tried.
 
         Raises:
             SearchSpaceExhausted: If every pair was tried or is pending.
@@ -199,7 +199,7 @@ class FiniteTableNode(ExternalGenerationNode):
         named = [*self.conditions, *self.contexts]
         if sorted(named) != sorted(parameters):
             raise UserInputError(
-                f"Expected conditions and contexts to be the parameters of the experiment, "
+                f"Expected conditions and contexts to use all parameters of the experiment, "
                 f"{list(parameters)}, each once. Got {named}."
             )
         values = {}
@@ -262,13 +262,13 @@ def finite_table(
     noise_share: float = 0.1,
     seed: int = 0,
 ) -> GenerationStrategy:
-    r"""Conditions x contexts in Ax, both of choice parameters: which pair to try next.
+    r"""A generation strategy of Ax for conditions x contexts, both made of choice parameters.
 
-    The counterpart of `tables.table_search`: it looks for the condition with the best risk over
-    the contexts, an experiment tries one pair, and no pair is suggested twice. Several parameters
-    may make a condition, and several a context; the values of ordered ones are numbers. A batch is
-    a plate, each pair chosen as if those before had been read. `filled_table` gives the
-    recommendation. For a minimised objective, the risk is taken of its negative.
+    It is the counterpart of `tables.table_search`: it looks for the condition with the best risk
+    over the contexts, a trial tries one pair, and no pair is suggested twice. Several parameters
+    may make a condition, and several a context; the values of ordered ones are numbers. In a batch,
+    each pair is chosen as if those before it had been read. `filled_table` gives the
+    recommendation. For a minimised objective, the risk is that of minus the objective.
 
     Args:
         conditions: Names of the choice parameters that make a condition.
@@ -277,7 +277,7 @@ def finite_table(
         weights: Probabilities of the contexts, in the order of the product of the values of their
             parameters, the last one fastest; equal by default.
         rule: The rule that chooses pairs, as in `table_search`; the default depends on the risk.
-        num_initial: The number of pairs chosen at random at first.
+        num_initial: The number of pairs that are first chosen at random.
         noise_share: The share of noise in a pair's unexplained variance, as in `table_search`.
         seed: Seed of every random draw.
 
@@ -292,7 +292,7 @@ def finite_table(
 
 
 def filled_table(client: Client) -> TableSearch:
-    r"""The table of a client with all its outcomes: `recommend()` and `ranking()` follow.
+    r"""The table of a client with all its outcomes, for `recommend()` and `ranking()`.
 
     Args:
         client: The client of an experiment whose strategy is `finite_table`.

@@ -259,7 +259,7 @@ def test_probabilities_are_divided_by_a_sum_of_about_one(total: float, accepted:
         if accepted:
             torch.testing.assert_close(build(points, weights).weights, weights / total)
         else:
-            with pytest.raises(ValueError, match=r"Got a smallest of 0\.2\d* and sums \d\.\d+"):
+            with pytest.raises(ValueError, match=r"Got a smallest one of 0\.2\d* and sums \d\.\d+"):
                 build(points, weights)
 
 

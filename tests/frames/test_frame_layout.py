@@ -72,7 +72,7 @@ def test_settings_that_were_asked_for_again_are_a_round_also_after_loading() -> 
 @pytest.mark.parametrize("settings", [[0.0, np.nan, 1.0], []])
 def test_listed_settings_have_no_hole(settings: list[float]) -> None:
     places = pd.DataFrame({"x": np.array(settings)})
-    with pytest.raises(ValueError, match="settings without a hole"):
+    with pytest.raises(ValueError, match="complete settings"):
         FrameExperiment(places, {"y": None}, truvar, goal=Maximize(), noise=1.0, num_initial=3)
 
 

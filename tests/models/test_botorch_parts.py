@@ -139,5 +139,5 @@ def test_a_function_among_the_constraints_is_refused_in_one_line() -> None:
         lambda: risk_search(UNIT, 0, risk_measure=Expectation(), **options),
         lambda: pareto_search(UNIT, 0, risk_measure=risks, reference_point=[0.0, 0.0], **options),
     ):
-        with pytest.raises(TypeError, match="pass functions of samples as `constraints`"):
+        with pytest.raises(TypeError, match="functions of samples are `constraints`"):
             call()  # type: ignore[no-untyped-call]

@@ -271,7 +271,7 @@ def test_bad_outcomes_change_nothing(name: str) -> None:
     for bad_X, bad_Y, error, message in (
         (X[..., :1], Y, BotorchTensorDimensionError, "`R x q x 2`"),
         (X, Y.masked_fill(Y > -9, torch.inf), InputDataError, "Got infinity"),
-        (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
+        (X * torch.nan, Y, InputDataError, "Got a point of NaN"),
         (outside, Y, InputDataError, r"its distribution\. Got \[0\.1234\] at \(1, 2\)"),
     ):
         with pytest.raises(error, match=message):

@@ -203,7 +203,7 @@ def test_bad_input_changes_nothing(case: StrategyCase) -> None:
         (torch.cat([X, X], dim=-1), Y, BotorchTensorDimensionError, "Expected `X` to have shape"),
         (X, Y[:, :1], BotorchTensorDimensionError, "`3 x q x k"),
         (X, Y.masked_fill(Y > 0, torch.inf), InputDataError, "Got infinity"),
-        (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
+        (X * torch.nan, Y, InputDataError, "Got a point of NaN"),
     ):
         with pytest.raises(error, match=message):
             strategy.tell(bad_X, bad_Y)

@@ -135,7 +135,7 @@ def test_frames_name_their_limits_and_count_steps() -> None:
             strategies.random_search,
             limits=[LinearLimit({"resign": 1}, "<=", 80)],
         )
-    with pytest.raises(UnsupportedError, match="leave settings outside the limits out of the list"):
+    with pytest.raises(UnsupportedError, match="list only settings within the limits"):
         FrameExperiment(
             pandas.DataFrame({"resin": [1.0, 2.0]}),
             {"strength": "maximize"},

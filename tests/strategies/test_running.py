@@ -122,7 +122,7 @@ def test_pending_points_of_somebody_else_run_until_they_are_told() -> None:
             strategy.ask(pending=wrong)
     with pytest.raises(InputDataError, match="within bounds"):
         strategy.ask(pending=best + 2.0)
-    with pytest.raises(ValueError, match="points that run"):
+    with pytest.raises(ValueError, match="points that are running"):
         strategy.cancel(torch.full((2, 1, 2), 0.123, dtype=torch.double))
 
 

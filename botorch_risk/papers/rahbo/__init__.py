@@ -67,8 +67,8 @@ In your own loop, with a `model = MeanVarianceGP(train_X, train_Y)` that is fitt
 
     acqf = RiskAverseUpperConfidenceBound(model, beta=4.0, noise_beta=4.0, risk_aversion=alpha)
 
-`strategy` has the loops of Algorithm 1 and of the baseline RAHBO-US, `widths` what the theorems
-ask of beta.
+`strategy` has the loops of Algorithm 1 and of the baseline RAHBO-US; `widths` has the beta that the
+theorems require.
 """
 
 from .strategy import MeanVarianceSearch, Weights, rahbo, rahbo_us

@@ -73,7 +73,7 @@ class MeanVarianceSearch(Method):
     r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
     Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in
-    the paper, or from all readings. Processes are fitted in closed form, all replicates at once. It
+    the paper, or from all readings. Models are fitted for all replicates at once. The method
     recommends the best evaluated point by a reporting rule, as in the paper, or the best of all
     points by the posterior mean. It records the lower bound of each point under the model that
     chose it; the initial design uses the first model (Corollary 1.1 needs some bound).
@@ -88,18 +88,19 @@ class MeanVarianceSearch(Method):
         refit_every: The number of rounds between fits of the hyperparameters; `None` keeps those of
             the initial design, as in the paper's experiments.
         variance_link: The scale of the noise process; see `MeanVarianceGP`.
-        noise_evidence: The evidence for the noise; see `MeanVarianceGP`. It is all readings as long
-            as no point has repeats.
+        noise_evidence: The evidence for the noise; see `MeanVarianceGP`. All readings are used as
+            long as no point has repeats.
         known_noise: The noise variance `... x d -> ... x 1` in the units of the bounds, if it is
             known (Eq. 9).
         min_noise_variance: Lower limit of the noise variance.
         max_noise_variance: Upper limit of the noise variance.
         num_restarts: Starts of the acquisition optimiser.
-        raw_samples: Raw points of the acquisition optimiser.
-        num_samples: Samples of both processes' hyperparameters for predictions and intervals, from
-            the evidence of all readings whatever the choices use (`MeanVarianceSamples`). They are
-            drawn when an interval is first needed. 0 for the model that chooses, whose upper bound
-            of the noise may be far too low (`docs/coverage.md`).
+        raw_samples: Raw samples of the acquisition optimiser.
+        num_samples: Number of samples of both processes' hyperparameters for predictions and
+            intervals. They use the evidence of all readings, whatever the choices use
+            (`MeanVarianceSamples`), and are drawn when an interval is first needed. 0 is for the
+            model that chooses, whose upper bound of the noise may be far too low
+            (`docs/coverage.md`).
 
     Example:
         >>> from botorch_risk.examples import unit
@@ -158,7 +159,7 @@ class MeanVarianceSearch(Method):
     def sampled(
         self, view: View, X: Tensor, outcomes: RepeatedOutcomes
     ) -> MeanVarianceGP | MeanVarianceSamples:
-        r"""The model of decisions `R x n x d` by samples; the view's own without samples."""
+        r"""The model of decisions `R x n x d`, with sampled hyperparameters if there are any."""
         if not self.num_samples:
             return view.belief
         return MeanVarianceSamples(
@@ -172,7 +173,7 @@ class MeanVarianceSearch(Method):
     def fitted(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
         r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state.
 
-        It is the previous one with other data if that differs in its rows alone.
+        If only rows of the data are new, it is the previous model with these data.
         """
         before, repeated = view.previous, self._are_repeated(outcomes)
         if not (
@@ -267,7 +268,7 @@ class MeanVarianceSearch(Method):
         return Interval(*((f - aversion * variance).unsqueeze(-1) for f, variance in ends))
 
     def model(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
-        r"""A model that is not fitted, of decisions `... x n x d`."""
+        r"""A model of decisions `... x n x d` before it is fitted."""
         return MeanVarianceGP(
             view.space.unit(X),
             outcomes,
@@ -343,13 +344,14 @@ def rahbo(
 def rahbo_us(
     bounds: Tensor | Box, seeds: int | Sequence[int], *, num_uncertainty: int = 10, **options: Any
 ) -> Strategy:
-    r"""RAHBO-US: first learn the noise by uncertainty sampling, then use its mean as known.
+    r"""RAHBO-US: first learn the noise by uncertainty sampling, then treat its mean as known.
 
     The second baseline of [Makarova2021rahbo]_, Sec. 4.
 
     For `num_uncertainty` rounds it samples where the noise is least known; after that it maximises
     `ucb_f(x) - risk_aversion * mean_var(x)`. The noise model still learns from every point, as in
-    the paper. The first stage costs evaluations like any other: charge regret for it, or show both.
+    the paper. Evaluations of the first stage cost as much as others: count their regret too, or
+    report it with and without them.
 
     Args:
         num_uncertainty: Rounds of the first stage (10 in the paper's Branin).
@@ -369,14 +371,14 @@ def rahbo_us(
     check_counts(0, num_uncertainty=num_uncertainty)
     if options.get("known_noise") is not None:
         raise ValueError(
-            f"Expected noise that is to be learnt. Got known_noise={options.get('known_noise')}."
+            f"Expected noise that is not known. Got known_noise={options.get('known_noise')}."
         )
     return rahbo(bounds, seeds, acquisition=NoiseFirst(num_uncertainty), **options)
 
 
 @dataclass(frozen=True)
 class NoiseFirst:
-    r"""Uncertainty sampling of the noise for some rounds, then a bound that trusts the noise."""
+    r"""Uncertainty sampling of the noise for some rounds, then a bound that trusts its mean."""
 
     num_uncertainty: int
 

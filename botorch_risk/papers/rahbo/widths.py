@@ -1,6 +1,6 @@
 r"""Widths under which RAHBO's theorems hold [Makarova2021rahbo]_.
 
-The authors use smaller ones in their experiments. Corollary 1.1 states its probability with these.
+The authors use smaller ones in their experiments. The probability in Corollary 1.1 is for these.
 """
 
 import math
@@ -24,7 +24,7 @@ from botorch_risk.arguments import (
 def heteroscedastic_beta(
     information: float | Tensor, rkhs_norm: float, delta: float = 0.1
 ) -> Tensor:
-    r"""The squared width for a function of bounded norm under noise that varies.
+    r"""The squared width for a function of bounded norm under noise that varies between points.
 
         beta_t = (sqrt(2 (I_t + log(1 / delta))) + rkhs_norm)^2
 
@@ -96,7 +96,7 @@ def information_gain(
 
     The maximum over all choices is gamma_t, Eq. (10) of [Makarova2021rahbo]_. Greedy choice gives
     at least `1 - 1/e` of it [Srinivas2010gpucb]_, so `I_t <= gamma_t <= I_t / (1 - 1/e)` over the
-    candidates. For a bound that holds, use the latter. A candidate may be read again.
+    candidates. For a valid upper bound, use the right side. A candidate may be read again.
 
     Args:
         covariance: The prior covariance of the candidates, `batch_shape x N x N`, such as

@@ -59,9 +59,9 @@ Equations and results, by what computes them:
 
 Read in this order: `goals` defines the sets, `state` is the memory between samples with its widths
 and report, `gain` is Eq. 3 at points and on a whole domain, `sampling` has noise and cost,
-`covering` chooses a batch, and `acquisition` puts them together. `truncate_variance` asks it for
-points and keeps the sets in the state of `sample_domain`, the method; `strategy` builds both.
-`cost_bounds` is the theory.
+`covering` chooses a batch, and `acquisition` puts them together. The sampler in `truncate_variance`
+asks it for points and keeps the sets in the state of the method in `sample_domain`; `strategy`
+builds both. `cost_bounds` has the theory.
 """
 
 from .acquisition import TruncatedVarianceReduction

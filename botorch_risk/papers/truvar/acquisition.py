@@ -36,16 +36,16 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         score(x) = sum_{x' in M} w(x') beta min(max(s^2(x') - eta^2 / beta, 0), D_x(x')) / c(x)
         D_x(x') = cov(x', x)^2 / (s^2(x) + noise(x))
 
-    This is Eq. (3) of TRUVAR [Bogunovic2016truvar]_ with the look-ahead of Eqs. (18) to (20), in
-    a form without cancellation: equal, and points below the target drop out. (The text truncates
-    at `eta`, Eq. (3) at its square, which is meant.) The set M, `beta` and `eta` are
+    This is Eq. (3) of TRUVAR [Bogunovic2016truvar]_ with the look-ahead of Eqs. (18) to (20), in an
+    equal form without cancellation, in which points below the target drop out. (The paper's text
+    truncates at `eta`; Eq. (3), which is right, at its square.) The set M, `beta` and `eta` are
     taken from the state; `eta = 0` is pure variance reduction. Known noise may vary over the
     domain.
 
-    `evaluate_domain` and `select` work on the grid; `evaluate` and `forward` also off it, with
-    gradients, while M stays on the grid, whose points may be weighted as representers of a
-    continuous domain. Single-outcome; `forward` has q = 1: use `sequential=True`, or
-    `select(q)` for the greedy covering of a batch.
+    `evaluate_domain` and `select` work on the grid; `evaluate` and `forward` also work off it, with
+    gradients, while M stays on the grid, whose points may have weights to represent a continuous
+    domain. Single-outcome; `forward` has q = 1: use `sequential=True`, or `select(q)` for the
+    greedy covering of a batch.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -91,17 +91,17 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         r"""Builds the acquisition function.
 
         Args:
-            posterior: Over the domain, given all samples so far.
-            state: Updated with this posterior.
+            posterior: The posterior over the domain, given all samples so far.
+            state: The state, updated with this posterior.
             cost: The cost of a sample; if `None`, it is 1 or the cost of the noise level.
-            noise: The known noise variance, squared units of the outcome: a number, `|D|` values
-                or a function of points. The inferred noise of the model if `None`.
+            noise: The known noise variance, in squared units of the outcome: a number, `|D|` values
+                or a function of points. None stands for the inferred noise of the model.
             levels: Noise levels to choose from. The level, from 0, is then the last column of
                 every `X`, and the last, fastest dimension of the candidates of the domain.
             candidates: Points of the domain that may be sampled: all, the points of `M` (Appendix
                 A), or a mask `batch_shape x |D|` such as by `top_candidates`.
             weights: `|D|` weights > 0 of the points in the sum.
-            previous: `batch_shape x d`, where the last sample was taken; `None` before the first.
+            previous: The point of the last sample, `batch_shape x d`; `None` before the first.
             anticipate: Whether to sum over the set M expected after the sample (Appendix A); with
                 `monotone=False` it includes points that return.
             X_pending: `batch_shape x n' x d` points under evaluation, with levels if any.
@@ -163,7 +163,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         return values.reshape(*self.posterior.batch_shape, -1)
 
     def domain_candidates(self) -> Tensor:
-        r"""The points that `evaluate_domain` values, `(|D| K) x d`, levels in the last column."""
+        r"""The points that `evaluate_domain` scores, `(|D| K) x d`, levels in the last column."""
         domain, count = self.posterior.domain, self.terms.num_levels
         if self.terms.levels is None:
             return domain
@@ -174,10 +174,10 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
     def select(self, q: int = 1) -> Selection:
         r"""The next points by greedy covering, best first.
 
-        M, `beta` and `eta` stay; each chosen point enters with its noise, and is the previous point
-        of the next one. A batch is shorter if no candidate has a positive gain left, and empty for
-        a finished replicate. Ties, exact at the end of an epoch, go to the larger gain without
-        truncation, then to the lower index.
+        M, `beta` and `eta` are not changed; each chosen point counts as sampled with its noise, and
+        as the previous point of the next one. A batch is shorter if no candidate has a positive
+        gain left, and empty for a finished replicate. Ties, which are exact at the end of an epoch,
+        go to the larger gain without truncation, then to the lower index.
 
         Args:
             q: The maximum number of points to choose.

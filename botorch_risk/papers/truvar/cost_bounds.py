@@ -29,7 +29,7 @@ def covering_cost(
 
     Eq. (11) of [Bogunovic2016truvar]_, whose minimum over collections of samples is a submodular
     covering problem. The function returns the cost of the greedy solution, which is at least C* and
-    may replace it in Eq. (13). Points may be sampled again.
+    may replace C* in Eq. (13). Points may be sampled again.
 
     Args:
         covariance: The prior covariance, `|D| x |D|`.
@@ -37,10 +37,10 @@ def covering_cost(
         cost: The costs of the samples, of the same shape.
         within: The set M, `|D|` booleans.
         deviation: The target `xi`.
-        max_samples: The most samples.
+        max_samples: The largest number of samples.
 
     Raises:
-        ValueError: If the samples are too few for the target.
+        ValueError: If `max_samples` samples do not reach the target.
 
     Example:
         >>> covariance = torch.tensor([[1.0, 0.5], [0.5, 1.0]], dtype=torch.double)
@@ -114,16 +114,16 @@ def cost_bounds(
     Theorem 3.1 of [Bogunovic2016truvar]_: if TRUVAR runs with `GuaranteedWidth(delta, epoch_costs,
     c_min)` and the same `eta`, `r` and `slack`, it is accurate to epsilon (Definition 3.1) at the
     cost `total`, with probability `1 - delta` if the variance reduction is submodular. The sets
-    `M_(i)` follow Eqs. (9) and (10): the points of the true function near its maximum or its level,
-    so this is for studies, not for a search. `C*` is the cost of greedy covering, `covering_cost`.
-    As the two equations of an epoch depend on each other, C grows from `c_max` until both hold.
-    `eta_(0)` is infinite, so there is at least one epoch.
+    `M_(i)` follow Eqs. (9) and (10): the points where the true function is near its maximum or its
+    level. So the bound is for studies, not for a search. `C*` is the cost of greedy covering,
+    `covering_cost`. As the first two equations depend on each other, C is increased from `c_max`
+    until both hold. `eta_(0)` is infinite, so there is at least one epoch.
 
     Args:
         values: Values of the function, `|D|`.
         covariance: The prior covariance, `|D| x |D|`, with variances of at most 1.
         noise: Noise variances, `|D|` or `|D| x K`, as for `covering_cost`.
-        cost: Costs, of the same shape.
+        cost: Costs of the samples, of the same shape.
         goal: `Maximize()` or a `LevelSet`.
         epsilon: The accuracy, in units of the function.
         delta: The probability that any bound fails.

@@ -47,7 +47,7 @@ class GreedyCovering:
     r"""Truncated variance reduction on the points of the domain.
 
     Attributes:
-        state: The set M, `beta` and `eta`, which stay the same during a batch.
+        state: The set M, `beta` and `eta`, which do not change during a batch.
         terms: Noise and cost of candidates.
         candidates: `batch_shape x |D|`, which points may be sampled.
         weights: `|D|` weights of the points in the sum, or `None`.
@@ -71,7 +71,7 @@ class GreedyCovering:
         return targets_of(posterior, self.state, self.weights, truncate=False, within=within)
 
     def select(self, posterior: DomainPosterior, previous: Tensor | None, q: int) -> Selection:
-        r"""The next `q` points, each given the ones before it; the batch may be shorter.
+        r"""The next `q` points, each chosen given the ones before it; the batch may be shorter.
 
         A replicate that is finished gets none.
         """
@@ -205,7 +205,7 @@ def candidate_mask(
         mask = as_tensor("candidates", candidates)
         if mask.dtype != torch.bool or mask.shape[-1] != every.shape[-1]:
             raise BotorchTensorDimensionError(
-                "Expected `candidates` as a mask, `batch_shape x |D|`, "
+                "Expected `candidates` to be a boolean mask, `batch_shape x |D|`, of "
                 f"{every.shape[-1]} points. Got {mask.dtype}, {tuple(mask.shape)}."
             )
         mask = mask.expand(every.shape)
@@ -214,7 +214,7 @@ def candidate_mask(
         mask = mask | ~mask.any(dim=-1, keepdim=True)  # nothing left: all points, of no gain
     else:
         raise ValueError(
-            f"Expected `candidates` 'domain', 'unclassified' or a mask. Got {candidates!r}."
+            f"Expected `candidates` to be 'domain', 'unclassified' or a mask. Got {candidates!r}."
         )
     if not bool(mask.any(dim=-1).all()):
         raise InputDataError("Expected at least one candidate in each replicate. Got none.")
@@ -228,7 +228,7 @@ def checked_weights(weights: Tensor | None, domain: Tensor) -> Tensor | None:
     weights = as_floating(weights, "weights").to(domain)
     if weights.shape != domain.shape[-2:-1]:
         raise BotorchTensorDimensionError(
-            f"Expected `weights` of the {domain.shape[-2]} points. Got {weights.shape=}."
+            f"Expected one weight for each of {domain.shape[-2]} points. Got {weights.shape=}."
         )
     if not bool((weights.isfinite() & (weights > 0)).all()):
         raise ValueError(f"Expected finite `weights` > 0. Got {weights.min()=}, {weights.max()=}.")
@@ -250,9 +250,9 @@ def top_candidates(
     where `best` is the largest outcome so far.
 
     Args:
-        posterior: Over the domain.
-        num_candidates: How many points.
-        score: By which score.
+        posterior: The posterior over the domain.
+        num_candidates: The number of points.
+        score: The score that ranks the points.
         beta: Squared width of the bound, one for all or `batch_shape`.
         within: A mask `batch_shape x |D|` of the points to choose from; all by default.
 
@@ -285,7 +285,7 @@ def top_candidates(
         values = improvement * normal.cdf(z) + deviation * normal.log_prob(z).exp()
     else:
         raise ValueError(
-            "Expected `score` 'upper_confidence_bound' or 'expected_improvement'. "
+            "Expected `score` to be 'upper_confidence_bound' or 'expected_improvement'. "
             f"Got {in_short(score)}."
         )
     allowed = torch.ones_like(values, dtype=torch.bool)

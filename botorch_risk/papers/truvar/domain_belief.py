@@ -1,4 +1,4 @@
-r"""What is known of the points of a finite domain: a posterior, samples of it, and classes."""
+r"""Beliefs about the points of a finite domain: a posterior, samples of it, and classes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +24,10 @@ class DomainBelief:
 
 @dataclass(frozen=True)
 class SampledDomain:
-    r"""The processes by samples of the hyperparameters, for predictions and probabilities.
+    r"""The processes with sampled hyperparameters, for predictions and probabilities.
 
     Args:
-        parts: Replicates with as many outcomes, and their model of batch shape `[S, R]`.
+        parts: Replicates with equally many outcomes, and their model of batch shape `[S, R]`.
     """
 
     parts: list[tuple[list[int], Any]]
@@ -44,7 +44,7 @@ class SampledDomain:
     def probability(self, goal: LevelSetGoal, domain: Tensor) -> Tensor:
         r"""The probabilities of being at or above the level, `R x |D|`.
 
-        The level is one of the mixture's mean.
+        A level that depends on f is computed from the mixture's mean.
         """
         found = []
         for _, model in self.parts:
@@ -70,7 +70,7 @@ def probability_of(goal: LevelSetGoal, posterior: DomainPosterior) -> Tensor:
 
 
 def classes_of_sets(sets: Sets, probability: Tensor) -> Classification:
-    r"""The classes that a sampler has kept: the unclassified, high and low points, `R x |D|`."""
+    r"""The classes by a sampler's sets: the unclassified, high and low points, `R x |D|`."""
     _, high, low = sets
     return Classification(high, low, ~high & ~low, probability)
 

@@ -1,4 +1,4 @@
-r"""By how much a sample reduces variances down to a target: Eq. (3) of TRUVAR.
+r"""The amount by which a sample reduces variances down to a target: Eq. (3) of TRUVAR.
 
     max(beta s^2, eta^2) - max(beta (s^2 - D), eta^2) = beta min(max(s^2 - eta^2 / beta, 0), D)
 
@@ -27,9 +27,9 @@ def targets_of(
     Args:
         posterior: The variances.
         state: The set `M_t`, `eta` and `beta`.
-        weights: `|D|` weights of the points as representers of a continuous domain.
+        weights: `|D|` weights of the points, which represent a continuous domain.
         truncate: Whether to stop at the target.
-        within: `batch_shape x |D|`, the points instead of `M_t`.
+        within: `batch_shape x |D|`, the points to use instead of `M_t`.
     """
     variance = posterior.variance.reshape(-1, posterior.domain.shape[-2])
     within = (state.unclassified if within is None else within).reshape(variance.shape)
@@ -76,15 +76,15 @@ def gain(covariance: Tensor, inverse: Tensor, targets: DomainPosterior.Targets) 
 def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -> Tensor:
     r"""The points that may be in the set `M` after a sample, `batch_shape x |D|`.
 
-    The points of `M_t`; and if sets are formed from scratch (`monotone=False`), all points that the
-    present bounds leave open, since wider bounds in a new epoch bring points back. There are no
-    others, as a sample at its mean only narrows bounds. The paper does not combine the two variants
-    with each other or with costs. Its Eq. (3) subtracts a sum over the set after the sample from
-    one over the set before it, and we form both by the same bounds, with the present `beta_(i)`.
-    With the set of the last round instead, returning points would count in the second sum only: all
-    gains fall by the same amount, which is harmless at equal costs but may make them all negative
-    at unequal costs. Then the ratio of Eq. (3) prefers the most expensive sample, however
-    uninformative it is.
+    These are the points of `M_t` and, if sets are formed from scratch (`monotone=False`), all
+    points that the present bounds leave open, since wider bounds in a new epoch bring points back.
+    There are no others, as a sample at its mean only narrows bounds. The paper does not combine the
+    two variants with each other or with costs. Its Eq. (3) subtracts a sum over the set after the
+    sample from one over the set before it; here both sets use the same bounds, with the present
+    `beta_(i)`. If the first were the set of the last round, returning points would count in the
+    second sum only: all gains would fall by the same amount, which is harmless at equal costs but
+    may make them all negative at unequal costs. Then the ratio of Eq. (3) prefers the most
+    expensive sample, however uninformative it is.
     """
     if state.monotone:
         return state.unclassified

@@ -1,7 +1,7 @@
 r"""Goals of truncated variance reduction: the maximum, or a level set.
 
-A goal says which points confidence bounds rule out or classify, when the search is finished, and
-how accurate the sets are.
+A goal defines which points the confidence bounds rule out or classify, when the search is finished,
+and how accurate the sets are.
 """
 
 import warnings
@@ -62,12 +62,12 @@ class Goal(ABC):
 
     @abstractmethod
     def warn_unlikely(self, smallest: Tensor, largest: Tensor) -> None:
-        r"""Warn if the range of the outcomes so far suggests that the goal is misplaced.
+        r"""Warn if the range of the outcomes so far suggests that the goal's level is wrong.
 
         Args:
             smallest: The smallest outcome of each replicate, `batch_shape`.
-            largest: The largest outcome, `batch_shape`; equal to the smallest if there is one
-                outcome, which says nothing.
+            largest: The largest outcome, `batch_shape`; if it equals the smallest, it is no
+                evidence.
         """
 
     def state_dict(self) -> dict[str, Any]:
@@ -98,11 +98,11 @@ class Maximize(Goal):
     keeps_maximizer: ClassVar[bool] = True
 
     def is_finished(self, sets: Sets, monotone: bool) -> Tensor:
-        r"""One potential maximiser is left, and no point can return."""
+        r"""Whether one potential maximiser is left, and no point can return."""
         return sets[0].sum(dim=-1) <= int(monotone)
 
     def accuracy(self, sets: Sets, values: Tensor) -> Tensor:
-        r"""How far points of M are from the maximum; infinity if a maximiser is missing."""
+        r"""The largest distance of f in M from its maximum; infinity if M lacks a maximiser."""
         within, _, _ = sets
         gap = values.amax(dim=-1, keepdim=True) - values  # exactly 0 at every maximiser
         wrong = (gap == 0) & ~within
@@ -128,13 +128,13 @@ class LevelSetGoal(Goal):
         r"""The level h for values `batch_shape x |D|` of f, `batch_shape x 1`."""
 
     def is_finished(self, sets: Sets, monotone: bool) -> Tensor:
-        r"""Every point is classified."""
+        r"""Whether every point is classified."""
         return ~_undecided(sets).any(dim=-1)
 
     def accuracy(self, sets: Sets, values: Tensor) -> Tensor:
         r"""Twice the distance of undecided points from the level; infinity if a class is wrong.
 
-        A point with `f = h` is in the positive class, but neither set may hold it.
+        A point with `f = h` is in the positive class, but neither H nor L may hold it.
         """
         _, high, low = sets
         level = self.level(values)
@@ -190,11 +190,12 @@ class RelativeLevelSet(LevelSetGoal):
 
         h = baseline + fraction (max f - baseline)
 
-    A point is high if its lower bound is above the optimistic level, from `max_M u`, and low if its
-    upper bound is below the pessimistic one, from `max_M l`. A classified point whose upper bound
-    reaches `max_M l` may be the maximum, on which the level depends, and stays in M.
+    A point is high if its lower bound is above the optimistic level, computed from `max_M u`, and
+    low if its upper bound is below the pessimistic one, computed from `max_M l`. A classified point
+    whose upper bound reaches `max_M l` may be the maximum, on which the level depends, and stays in
+    M.
 
-    With a baseline of 0, the paper's form, h lies above a negative maximum, and no point is high:
+    With a baseline of 0, the paper's form, a negative maximum is below h, so that no point is high:
     put the baseline below every possible value of f.
 
     Attributes:

@@ -1,4 +1,4 @@
-r"""A method on the points of a finite domain, which any sampler chooses."""
+r"""A method on a finite domain, whose points any sampler may choose."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ class SampleDomain(Method):
     The model is built from all data at first and every `refit_every` rounds; samples in between are
     rank-one updates of the posterior, at any point of the box around the domain. NaN rows ask for
     nothing: the replicate is finished, or its batch is shorter. Tell them as NaN, like failed
-    outcomes. It recommends the point with the highest posterior mean, whatever the goal; for a
-    level set the answer is `Strategy.classify`.
+    outcomes. The method recommends the point with the highest posterior mean, whatever the goal;
+    for a level set the answer is `Strategy.classify`.
 
     The state holds the cost of all samples, `cost`, each row counted once regardless of its
     repeats, and the last point, `previous`.
 
-    The loop of Algorithm 1 of [Bogunovic2016truvar]_, with any sampler.
+    This is the loop of Algorithm 1 of [Bogunovic2016truvar]_, with any sampler.
 
     Args:
         sampler: How points are chosen.
@@ -89,16 +89,17 @@ class SampleDomain(Method):
         refit_every: The number of rounds between rebuilds of the model; `None` for never.
         dense: Whether the posterior holds the covariance of the domain.
         anywhere: Whether the recommendation may be any point of the box round the domain.
-        num_samples: Samples of the hyperparameters for predictions and for the probabilities of
-            classes, given all data, from `scaled_gp`, or from `model` if one is given. Proposals
-            and the sets of the paper use the fit. 0 for the fitted hyperparameters, whose
-            95 % intervals contained .53 to .94 of f in development (`docs/coverage.md`). Without
-            effect if hyperparameters are known, or for an estimator of another kind.
-        classes: Where the classes of a level set come from. `"belief"`: from the probabilities
-            given all data, so that a later reading may take a class back. `"epochs"`: the sets of
-            the sampler, by the bounds of its rounds, Eqs. (6) and (7) of [Bogunovic2016truvar]_,
-            which keep a point even if a later fit contradicts. They decide what is sampled and when
-            TRUVAR has finished, in both cases.
+        num_samples: Number of samples of the hyperparameters for predictions and for the
+            probabilities of classes, given all data, from `scaled_gp`, or from `model` if one is
+            given. Proposals and the sets of the paper use the fit. Use 0 for the fitted
+            hyperparameters, whose 95 % intervals contained .53 to .94 of f in development
+            (`docs/coverage.md`). No effect if hyperparameters are known, or for an estimator of
+            another kind.
+        classes: The source of the classes of a level set. `"belief"`: the probabilities given all
+            data, so that a later reading may change a class. `"epochs"`: the sets of the sampler,
+            by the bounds of its rounds, Eqs. (6) and (7) of [Bogunovic2016truvar]_, which keep a
+            point even if a later fit contradicts them. In both cases these sets decide what is
+            sampled and when TRUVAR has finished.
         confidence: The probability, above 0.5, with which a point belongs to its class, for
             `"belief"`.
 
@@ -138,7 +139,7 @@ class SampleDomain(Method):
     def start(self, space: Space, num_replicates: int) -> State:
         if getattr(space, "categories", ()):
             raise UnsupportedError(
-                "Expected a domain without categories: the posterior has one kernel of all "
+                "Expected a domain without categories: the posterior has one kernel for all "
                 f"columns. Got {space.categories=}."  # type: ignore[attr-defined]
             )
         bounds = space.bounds
@@ -181,7 +182,7 @@ class SampleDomain(Method):
         belief.num_rows = view.history.num_rows
 
     def believe_intervals(self, view: View) -> DomainBelief | SampledDomain:
-        r"""The processes by samples of the hyperparameters, given all data.
+        r"""The processes with sampled hyperparameters, given all data.
 
         Raises:
             UnsupportedError: If the hyperparameters of the model cannot be sampled.
@@ -210,7 +211,7 @@ class SampleDomain(Method):
 
     @property
     def repeats_settings(self) -> bool:
-        r"""A second reading of a point is a choice of the paper's: one point may be left."""
+        r"""True: the paper's rule may read a point twice, as when only one point is left."""
         return True
 
     def propose(self, view: View) -> Tensor:

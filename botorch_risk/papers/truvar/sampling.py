@@ -32,7 +32,8 @@ class Cost(Protocol):
             level: The number of the noise level, from 0; `None` if there is no choice.
 
         Returns:
-            `batch_shape x m` costs, or what broadcasts to them: a number, if all cost the same.
+            `batch_shape x m` costs, or what broadcasts to them, such as one number if all cost the
+            same.
         """
         ...
 
@@ -41,11 +42,11 @@ class Cost(Protocol):
 class NoiseLevels:
     r"""Noise variances to choose from, and their costs, Corollary 3.2 of [Bogunovic2016truvar]_.
 
-    The domain is then `D_0 x {0, .., K - 1}`; the sets stay subsets of `D_0`.
+    The domain is then `D_0 x {0, .., K - 1}`; the sets are still subsets of `D_0`.
 
     Attributes:
-        variances: `K` noise variances >= 0, squared units of the outcome.
-        costs: `K` costs > 0; `None` if a cost function knows the levels.
+        variances: `K` noise variances >= 0, in squared units of the outcome.
+        costs: `K` costs > 0; `None` if a cost function takes the level.
     """
 
     variances: tuple[float, ...]
@@ -81,12 +82,13 @@ class SamplingTerms:
 
     Attributes:
         noise: The known noise variance: a number, `|D|` values on the domain, or a function from
-            `... x m x d` points to `... x m` values. `None` is the noise inferred by the model.
+            `... x m x d` points to `... x m` values. `None` stands for the noise inferred by the
+            model.
         levels: Noise levels, instead of `noise`.
-        cost: The cost function; 1 for every sample, or the cost of the level, if `None`.
+        cost: The cost function; `None` if a sample costs 1, or what its level costs.
 
     Raises:
-        ValueError: If the noise or the cost is stated twice, or levels have no costs.
+        ValueError: If the noise or the cost is given twice, or levels have no costs.
     """
 
     noise: Noise | None = None
@@ -137,7 +139,7 @@ class SamplingTerms:
 
         Args:
             X: `... x m x d` points.
-            row: Their `... x m` rows of the domain, if they are all on it.
+            row: Their rows in the domain, `... x m`, if they are all in it.
 
         Returns:
             The variances; `None` if the noise is inferred by the model.
@@ -176,7 +178,7 @@ class SamplingTerms:
     def noise_at(self, X: Tensor, posterior: DomainPosterior, row: Tensor | None = None) -> Tensor:
         r"""Noise variances at `m x d` or `B x m x d` points, `B x m x K`, checked.
 
-        In the units of the posterior's variance: a `posterior_transform` scales known noise too.
+        The unit is the posterior's variance: a `posterior_transform` scales known noise too.
         """
         noise = self.known_noise(X, row)
         if noise is None:

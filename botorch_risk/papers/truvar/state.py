@@ -34,7 +34,7 @@ class PracticalWidth:
     where the epoch i starts with sample `t_(i)`, counted from 1, initial data included.
 
     Attributes:
-        a: 0.5 for optimisation and 1 for level sets in the paper; 2 has the form of Eq. (14).
+        a: 0.5 for optimisation and 1 for level sets in the paper; 2 is the factor of Eq. (14).
 
     Example:
         >>> first = torch.tensor(1)
@@ -61,7 +61,7 @@ class GuaranteedWidth:
 
     The bounds hold with probability `1 - delta` as long as epoch i costs at most `C_(i)`. The paper
     does not say how to find such values, since Eq. (13) asks for the true function; here they are
-    given, and the last one is used for all further epochs.
+    arguments, and the last one is used for all further epochs.
 
     Attributes:
         delta: Probability, in (0, 1), that any bound fails.
@@ -110,11 +110,11 @@ _SMALLEST_ETA = 1e-10
 class TruncatedVarianceState:
     r"""The memory of truncated variance reduction between samples.
 
-    An immutable record of Algorithms 1 and 2 of [Bogunovic2016truvar]_: `update` returns the next
-    one. The initial data pass through `update` once before the first selection. A round uses the
-    old `beta` for bounds and sets; the loop over epochs then tests with the new target and the new
-    `beta`, and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that are
-    0 up to rounding count as 0.
+    It is an immutable record of Algorithms 1 and 2 of [Bogunovic2016truvar]_: `update` returns the
+    next one. The initial data pass through `update` once before the first selection. A round uses
+    the old `beta` for bounds and sets; the loop over epochs then tests with the new target and the
+    new `beta`, and ends when the goal is reached, or at a target of 0 or below 1e-10. Variances
+    that are 0 up to rounding count as 0.
 
     `eta` is in units of the prior standard deviation, as the paper's kernel has variance 1.
 
@@ -138,7 +138,7 @@ class TruncatedVarianceState:
         epoch_start: `batch_shape` first samples `t_(i)`, from 1.
         cost: `batch_shape` costs so far.
         best_excluded: `batch_shape`, whether the point with the highest mean has left `M_t`.
-        num_updates: How many rounds.
+        num_updates: The number of rounds.
     """
 
     goal: Goal
@@ -176,7 +176,7 @@ class TruncatedVarianceState:
     ) -> TruncatedVarianceState:
         r"""The state before any data, in which every point is possible.
 
-        The goal, `r`, `slack` and `monotone` are the attributes of these names.
+        For `goal`, `r`, `slack` and `monotone` see the attributes of the same names.
 
         Args:
             domain: `|D| x d`, or `R x |D| x d`.
@@ -388,8 +388,8 @@ def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
     After Algorithm 1 of [Bogunovic2016truvar]_.
 
     Args:
-        state: After its last update.
-        posterior: The posterior of that update.
+        state: The state after its last update.
+        posterior: The posterior that was used in that update.
     """
     state.check_domain(posterior)
     inside = posterior.variance.where(state.unclassified, 0.0)

@@ -41,8 +41,8 @@ def truvar(
 ) -> Strategy:
     r"""TRUVAR, Algorithm 1 of [Bogunovic2016truvar]_, to maximise or for a level set.
 
-    The answer to a level set is `strategy.classify()`: the points above and below the level with
-    confidence, and their probabilities. `strategy.recommend()` is the point with the highest
+    The answer to a level set is `strategy.classify()`: the points that are confidently above and
+    below the level, and their probabilities. `strategy.recommend()` is the point with the highest
     posterior mean.
 
     Args:
@@ -52,22 +52,22 @@ def truvar(
         noise: The known noise variance of an outcome: a number, `|D|` values or a function of
             points; inferred by the model if `None`.
         levels: Noise levels to choose from.
-        cost: What a sample costs.
+        cost: The cost of a sample.
         initial_level: The noise level of the initial points.
         model: As in `SampleDomain`; BoTorch's default model on the unit cube if omitted.
         estimator: Fits the model; with `None` its hyperparameters are taken as known.
         refit_every: The number of rounds between rebuilds of the model; `None` for never, which
             suits a known model.
         dense: Whether the posterior holds the covariance of the domain, `8 |D|^2` bytes per
-            replicate. From 1 GiB on, 11,600 points, a warning says how much it needs, from 4 GiB on
-            an error; `False` computes its rows on demand.
+            replicate. From 1 GiB (11,600 points) on, a warning gives the memory that it needs; from
+            4 GiB on, an error is raised. `False` computes its rows on demand.
         num_initial: The number of random points at the start; a model that is fitted needs several.
         batch_size: The maximum number of points in a later round.
         anywhere: Whether samples and recommendations may lie between the points of the domain, in
             the box round it. The sets stay on the domain, which should then be a grid or similarly
             dense points.
         num_samples: As in `SampleDomain`.
-        classes: As in `SampleDomain`; `"epochs"` has the sets of the paper.
+        classes: As in `SampleDomain`; `"epochs"` for the sets of the paper.
         confidence: As in `SampleDomain`.
         options: Further arguments of `TruncateVariance`.
 
@@ -107,7 +107,7 @@ def truvar(
 def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
     r"""The sets, the epoch and the cost of each replicate of a `truvar` strategy.
 
-    The quantities that Algorithm 2 of [Bogunovic2016truvar]_ updates.
+    These are the quantities that Algorithm 2 of [Bogunovic2016truvar]_ updates.
 
     Raises:
         UnsupportedError: If it is a strategy of another method.

@@ -33,14 +33,14 @@ class TruncateVariance(Sampler):
         candidates: Which points may be sampled.
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
-        prefilter: The maximum number of candidates, those with the largest upper confidence bounds
-            (Appendix A). Default: all.
+        prefilter: The maximum number of candidates: those with the largest upper confidence bounds
+            are kept (Appendix A). Default: all.
         anywhere: Whether to sample between the points of the domain too, in the box round it,
-            where the acquisition is maximised from its best points. The sum stays over the domain,
-            whose points represent a continuous one (Appendix A, "Continuous domains").
+            where the acquisition function is maximised from its best points. The sum is still over
+            the domain, whose points represent a continuous one (Appendix A, "Continuous domains").
 
     Raises:
-        UnsupportedError: When asked, if there are noise levels and samples are taken anywhere.
+        UnsupportedError: By `ask`, if there are noise levels and samples are taken anywhere.
     """
 
     goal: Goal
