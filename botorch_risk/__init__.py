@@ -1,6 +1,6 @@
 r"""Decisions under risk with BoTorch.
 
-The core is everything that the five papers need. A file imports only from the rows above its own:
+The core is what the five papers need. A file imports only from its own row and those above it:
 
     engine         exact GPs, batched: moments, fits, maximisation; one page is its door
     risk           measures of risk of weighted values, worst cases over balls of distributions
@@ -28,7 +28,8 @@ can be deleted without a change in the core:
     tables         finite tables of conditions x contexts, with rules that are exact over all pairs
     testing        the laws of every part, for parts that you wrote yourself
 
-`ax` puts all of it into Ax. Another distribution, `botorch_risk_bench`, measures the package.
+`ax` puts all of it into Ax. A separate distribution, `botorch_risk_bench`, has the benchmarks of
+this package.
 
 Shapes are written in one vocabulary everywhere:
 
@@ -46,7 +47,7 @@ The environmental variable always takes the LAST `d_w` columns. Everything is ma
 Functions that take a tensor also take a NumPy array or nested lists. Lists and whole numbers become
 float64. Anything that is not a table of numbers raises `TypeError`.
 
-The names that a loop begins with come from here, and are imported when they are first used:
+The names that most loops need can be imported from here, and are loaded when first used:
 
     >>> from botorch_risk import MeanVarianceGP, RiskAverseUpperConfidenceBound
 """

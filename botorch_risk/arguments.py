@@ -27,12 +27,12 @@ _SHORT.maxstring = _SHORT.maxother = 200
 
 
 def first_index(mask: Tensor) -> tuple[int, ...]:
-    r"""Where a mask is first true."""
+    r"""The index at which a mask is first true."""
     return tuple(mask.nonzero()[0].tolist())
 
 
 def first_wrong(values: Tensor, fits: Tensor) -> str:
-    r"""The first entry that does not fit, and its place if there are several, for an error."""
+    r"""The first wrong entry for an error message, with its index if there are several entries."""
     index = first_index(~fits)
     return f"{values[index].item()}{f' at {index}' if index else ''}"
 
@@ -58,7 +58,7 @@ def _number(name: str, number: Any) -> float:
 
 
 def check_flags(**flags: bool) -> None:
-    r"""Raise TypeError unless each is True or False: any text would count as true."""
+    r"""Raise TypeError unless each is True or False, since any text would count as true."""
     check_kind(bool, **flags)
 
 
@@ -102,7 +102,7 @@ def check_probability(**numbers: float) -> None:
 def check_integers(**numbers: int) -> None:
     r"""Raise ValueError unless every number is an integer of Python, NumPy or a tensor.
 
-    Anything but a number raises TypeError.
+    TypeError is raised for anything but a number.
     """
     for name, number in numbers.items():
         if not _is_integer(number):
@@ -166,7 +166,7 @@ def as_data(values: Tensor, name: str = "values") -> Tensor:
 
 
 def in_order(name: str, values: Any, *axes: Sequence[Any]) -> Any:
-    r"""A DataFrame, a Series or a dict as an array in the order of the given names.
+    r"""The values of a DataFrame, a Series or a dict as an array, in the order of the given names.
 
     `axes` are the names of the rows, and of the columns of a DataFrame. Values without names are
     returned unchanged.
@@ -190,11 +190,11 @@ def in_order(name: str, values: Any, *axes: Sequence[Any]) -> Any:
 
 
 def check_rows(name: str, values: Tensor, columns: str = "d_w") -> None:
-    r"""Refuse values `batch_shape x n x columns` without rows, columns or a number."""
+    r"""Raise unless values are `batch_shape x n x columns`, none of them empty, all finite."""
     if values.dim() < 2 or 0 in values.shape:
         raise BotorchTensorDimensionError(
-            f"Expected `{name}` to have shape `batch_shape x n x {columns}`, with no dimension "
-            f"empty. Got {tuple(values.shape)}."
+            f"Expected `{name}` to have shape `batch_shape x n x {columns}`, without an empty "
+            f"dimension. Got {tuple(values.shape)}."
         )
     finite = values.isfinite().all(dim=-1)
 
@@ -236,8 +236,8 @@ def check_bounds(
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     r"""Raise unless each argument has the type that the signature declares.
 
-    The function, or the class of a record, passes its `locals()` in the first line. Environments
-    and risk measures are checked by the code that converts them.
+    It is called in the first line with the function (or the class of a record) and its `locals()`.
+    Environments and risk measures are checked by the code that converts them.
     """
     for name, kind in _kinds(function).items():
         if name in arguments:

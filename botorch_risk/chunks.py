@@ -1,10 +1,10 @@
 r"""Block sizes of large computations.
 
-No result depends on them. Replicates, points and environmental values multiply to tensors that do
-not fit in memory and are slow long before that: on a CPU a block that leaves the core's cache costs
-up to three times as much per entry. On a GPU a small block leaves most of it idle, and only its
-memory is a limit. Each computation that works in blocks therefore has two sizes: the one of a CPU
-was measured, the one of a GPU bounds its memory.
+No result depends on them. Replicates, points and environmental values multiply: tensors of all of
+them may not fit in memory, and are slow long before that: on a CPU a block that leaves the core's
+cache costs up to three times as much per entry. On a GPU a small block leaves most of the device
+idle, and only its memory limits the block. Each computation that works in blocks therefore has two
+sizes: that for a CPU was measured, and that for a GPU bounds its memory.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class ChunkSize:
-    r"""The number of entries in a block; each use says which entries.
+    r"""The number of entries in a block; each use defines what an entry is.
 
     Args:
-        cpu: On a CPU, where the block should stay in a core's cache.
-        gpu: On any other device, where it should fill the device but not its memory.
+        cpu: The size on a CPU, where the block should stay in a core's cache.
+        gpu: The size on any other device, which it should keep busy without filling its memory.
     """
 
     cpu: int
@@ -47,7 +47,7 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
         function: Maps `batch_shape x m x d` points to `batch_shape x m` values. If the points
             broadcast, so that several replicates share them, the values have the batch shape of
             the replicates.
-        X: The points, `batch_shape x m x d`, in which the values are once differentiable.
+        X: The points, `batch_shape x m x d`; the values are once differentiable in them.
         chunk_size: The number of points to evaluate at a time.
     """
     if X.shape[-2] <= chunk_size:

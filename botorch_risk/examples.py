@@ -1,12 +1,12 @@
-r"""What the examples in docstrings share: two fitted shapes of data, bounds, and a known W.
+r"""Objects that the docstring examples share: two data sets with models, bounds, and a known W.
 
 Attributes:
     unit: `2 x 1`, the bounds of one decision variable.
     inputs: `12 x 2`, one decision variable, then w.
-    outcomes: `12 x 1`, of the inputs.
+    outcomes: `12 x 1`, the outcomes at the inputs.
     model: BoTorch's `SingleTaskGP` of the inputs and the outcomes.
     environment: Five equally likely values of w.
-    settings: `10 x 1`, of one decision variable.
+    settings: `10 x 1`, values of one decision variable.
     readings: `10 x 4`, four readings at each setting, whose noise grows with it.
     noisy_model: `MeanVarianceGP` of the settings and the readings.
 

@@ -12,7 +12,7 @@ def require_extra(name: str, requirement: str = "botorch_risk[plots]") -> Module
     r"""Import a module of an extra.
 
     Raises:
-        MissingExtraError: If it is not installed; the message says how.
+        MissingExtraError: If it is not installed; the message gives the command that installs it.
     """
     try:
         return importlib.import_module(name)

@@ -1,8 +1,8 @@
 r"""PyTorch's gradient modes, and gradients with respect to the data of conditioned models.
 
 BoTorch's look-ahead acquisition functions condition a model on a candidate and differentiate its
-predictions. GPyTorch detaches the caches of a conditioned model from its data, so values are right
-and these gradients are wrong.
+predictions. GPyTorch detaches the caches of a conditioned model from its data, so that the values
+are right but these gradients are wrong.
 """
 
 from collections.abc import Callable, Iterator
@@ -69,8 +69,8 @@ class _WithGradient(torch.autograd.Function):
 def conditioning_on(*data: Tensor) -> AbstractContextManager[Any]:
     r"""A context in which a conditioned model stays differentiable in its new data.
 
-    If no gradient is needed, caches are detached as usual, so that several calls of `backward`
-    may share one.
+    If no gradient is needed, caches are detached as usual, so that several calls of `backward` may
+    share a cache.
     """
     if any(each.requires_grad for each in data):
         return detach_test_caches(False)

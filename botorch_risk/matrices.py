@@ -3,8 +3,9 @@ r"""Distances, inverses, pivots and sums, computed in the best way for each devi
 If a covariance of outcomes at given points has no Cholesky factor, `safe_root` adds `jitter_of` the
 prior variance to the diagonal of that entry of the batch, 1e-8 in float64 and 1e-5 in float32; then
 linear_operator's `psd_safe_cholesky` adds 1e-8, 1e-7 and at last 1e-6. The covariance of training
-data, which contains their noise, goes to `psd_safe_cholesky` at once, as in GPyTorch. In a fit,
-hyperparameters without a factor have no finite likelihood, and the line search turns back.
+data, which contains their noise, goes to `psd_safe_cholesky` directly, as in GPyTorch. In a fit,
+hyperparameters whose matrix has no factor count as having no finite likelihood, and the line search
+steps back from them.
 """
 
 import torch
@@ -13,10 +14,10 @@ from torch import Tensor
 
 
 def squared_differences(first: Tensor, second: Tensor) -> Tensor:
-    r"""Squared distances of points, `batch_shape x m x n`, exact where points are close.
+    r"""Squared distances of points, `batch_shape x m x n`, exact even for close points.
 
-    One matrix product, as in `squared_distance`, would have an error of 1e-16, which a square root
-    turns into 1e-8: too much for a Matern kernel.
+    A single matrix product, as in `squared_distance`, would have an error of 1e-16, which a square
+    root turns into 1e-8: too much for a Matern kernel.
     """
     if first.device.type == "cpu":
         if first.shape[:-2] != second.shape[:-2]:
@@ -46,7 +47,8 @@ def inverse_of_factored(factor: Tensor) -> Tensor:
 def sums_at(index: Tensor, values: Tensor, size: int) -> Tensor:
     r"""Sums of `values: ... x m` at the positions `index: ... x m`, `... x size`.
 
-    Always added in the same order, which `scatter_add` and `index_add` do not promise on a GPU.
+    The order of addition is always the same, which `scatter_add` and `index_add` do not promise on
+    a GPU.
     """
     total = values.new_zeros(*values.shape[:-1], size)
     if values.device.type == "cpu":
@@ -57,15 +59,16 @@ def sums_at(index: Tensor, values: Tensor, size: int) -> Tensor:
 
 
 def jitter_of(like: Tensor) -> float:
-    r"""The relative variance below which a point is determined by others, up to rounding."""
+    r"""The relative variance below which other points determine a point, up to rounding."""
     return 1e-8 if like.dtype == torch.float64 else 1e-5
 
 
 def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     r"""Cholesky factors `batch_shape x Q x Q`; with a jitter only for entries that need it.
 
-    The jitter is relative to `scale`, the prior variance. The factor is for samples: it has no
-    small pivot, but it may have a small singular value, by which a solve multiplies rounding.
+    The jitter is relative to `scale`, the prior variance. The factor is meant for samples: it has
+    no small pivot, but may have a small singular value, whose inverse multiplies rounding errors in
+    a solve.
     """
     jitter = jitter_of(covariance) * scale
     factor, info = torch.linalg.cholesky_ex(covariance)
@@ -85,7 +88,7 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
 
 
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
-    r"""The variance of each point once the points before it were observed, `batch_shape x q`.
+    r"""The variance of each point given those before it, `batch_shape x q`.
 
     The covariance of the points is `batch_shape x q x q`, the noise `batch_shape x q`, > 0.
     """

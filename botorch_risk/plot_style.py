@@ -1,4 +1,4 @@
-r"""Style all pictures: colours that colour-blind readers can tell apart, in a quiet frame."""
+r"""A common style of pictures: colours that colour-blind readers can tell apart, a plain frame."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-r"""BoTorch's t-batches as further points of each replicate.
+r"""BoTorch's t-batches, turned into further points of each replicate.
 
 BoTorch's optimisers evaluate b candidates as `b x batch_shape x 1 x d`: one point for each of b
-copies of the model. If points do not interact, `batch_shape x b x d` gives the same values from the
-factors of one model.
+copies of the model. If points do not interact, the same values come from `batch_shape x b x d`,
+with the factors of one model.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class TBatch:
 def input_widths(model: Model) -> tuple[int, ...] | None:
     r"""The possible numbers of input columns of a model; `None` if only the model knows.
 
-    A multi-task model accepts points with or without the column of the task. A transform to several
-    points may add columns, which the training data do not show.
+    A multi-task model accepts points with or without the column of the task. A transform that
+    expands one point to several may add columns that the training data lack.
     """
     # A model that learns the noise too takes the inputs of its mean process.
     process: Any = model._modules.get("mean_model", model)
@@ -166,7 +166,7 @@ def keeps_apart(transform: transforms.InputTransform | None, d_w: int) -> bool:
 
 
 def put_in_mode(model: Any, training: bool) -> Any:
-    r"""Put a model into training or evaluation mode, unless it is: a switch visits every module."""
+    r"""Put a model into training or evaluation mode if it is not: a switch visits every module."""
     return model if model.training == training else model.train(training)
 
 
@@ -227,8 +227,8 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
     r"""The number of standard deviations of a bound, broadcastable to `mean: batch_shape x m`.
 
     The squared width is one number, one per replicate (`batch_shape` of the model), or one per
-    point (`batch_shape x m`). A negative number is refused; the entries of a tensor are not read
-    from its device.
+    point (`batch_shape x m`). A negative number is refused; the entries of a tensor are not
+    checked.
     """
     if isinstance(beta, int | float):
         check_nonnegative(beta=beta)
@@ -248,7 +248,7 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
 
 
 def come_again(X: Tensor) -> Tensor:
-    r"""Which rows of `batch_shape x n x d` equal an earlier one of their sequence."""
+    r"""Whether each row of `batch_shape x n x d` equals an earlier row of its sequence."""
     codes = X.flatten(0, -2).unique(dim=0, return_inverse=True)[1].reshape(X.shape[:-1])
     ordered, order = codes.sort(dim=-1, stable=True)
     again = torch.zeros_like(ordered, dtype=torch.bool)

@@ -39,8 +39,8 @@ EverywhereRule = Literal["posterior_mean", "expected_risk"]
 class ConfidenceBound(Protocol):
     r"""A confidence bound of a risk objective, such as those in `botorch_risk.acquisition`.
 
-    It has only methods: from Python 3.12 on, `isinstance` does not find an attribute that a module
-    of PyTorch keeps as its parameter, buffer or submodule.
+    The protocol has only methods: from Python 3.12 on, `isinstance` does not find attributes that a
+    PyTorch module keeps as parameters, buffers or submodules.
     """
 
     def check_points(self, X: Tensor) -> None: ...
@@ -65,7 +65,7 @@ class ObservedObjective(Protocol):
 
 @runtime_checkable
 class ExpectedObjective(Protocol):
-    r"""A confidence bound of a risk whose expectation over the posterior is known."""
+    r"""A confidence bound of a risk whose expectation over the posterior can be computed."""
 
     def expected_risk(self, X: Tensor) -> Tensor:
         r"""The expected risk, `batch_shape x n`."""
@@ -107,8 +107,8 @@ class Recommendation(NamedTuple):
         row: `batch_shape`, its row among the offered points.
         feasible: `batch_shape` booleans, whether it meets all constraints with confidence; `None`
             without constraints.
-        slacks: `num_constraints x batch_shape`, by how much its lower bounds exceed the limits, in
-            units of each outcome; `None` without constraints.
+        slacks: `num_constraints x batch_shape`, the amounts by which its lower bounds exceed the
+            limits, in units of each outcome; `None` without constraints.
     """
 
     point: Tensor
@@ -141,14 +141,14 @@ class ObjectiveOfMean:
         check_points("X", X, self.model)
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Raise UnsupportedError: an improvement has no lower bound of the objective."""
+        r"""Raises UnsupportedError, as a BoTorch acquisition function has no lower bound."""
         raise UnsupportedError(
             "Expected a confidence bound, such as a `RiskUpperConfidenceBound` of the same model, "
             f"or the rule 'posterior_mean'. Got {self.name}, which has no lower bound."
         )
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""The objective of the posterior mean, `batch_shape x n`; a risk for a model of risks."""
+        r"""The objective of the posterior mean, `batch_shape x n`; for a model of risks, a risk."""
         missing = X.isnan().any(dim=-1)
         X = X.masked_fill(missing.unsqueeze(-1), 0.0)  # a NaN would spoil the whole posterior
         values = _values_of_mean(self.model, X, self.posterior_transform)
@@ -183,7 +183,7 @@ _OF_AN_OBJECTIVE = (
 
 
 def as_bound(bound: Any) -> ConfidenceBound:
-    r"""A confidence bound unchanged; for a BoTorch acquisition function, its objective."""
+    r"""The confidence bound unchanged, or the objective of a BoTorch acquisition function."""
     if isinstance(bound, ConfidenceBound):
         return bound
     if isinstance(bound, _OF_AN_OBJECTIVE):
@@ -213,7 +213,7 @@ def recommend(
 
     - `"lower_confidence_bound"`: the largest lower bound of this model (the captions of the figures
       of [Makarova2021rahbo]_, with the final model). It reports a point that is known to be good,
-      not a lucky draw.
+      not one with a lucky outcome.
     - `"recorded_lower_confidence_bound"`: the same bound, but from the model of the round that
       chose the point, given as `recorded` (Corollary 1.1 of [Makarova2021rahbo]_; Sec. 3.2
       and Appendix F of [Nguyen2021vucb]_, whose regret the theory bounds).
@@ -225,20 +225,20 @@ def recommend(
       (Fig. 5 of [Makarova2021rahbo]_). It needs points with at least two repeats.
 
     With constraints, the rule chooses among the points that are feasible with confidence: the lower
-    bound of each constraint reaches its limit. If there are none, it is the point that misses least
-    by its worst bound, in standard deviations of the outcome; the result and an
+    bound of each constraint reaches its limit. If there are none, it chooses the point whose worst
+    bound misses its limit by least, in standard deviations of the outcome; the result and an
     `InfeasibleRecommendationWarning` say so. A search that is optimistic about the constraints
-    evaluates few points that are feasible with confidence: `recommend_everywhere` does not need
-    them.
+    evaluates few points that are feasible with confidence: `recommend_everywhere` also considers
+    other points.
 
     Args:
-        bound: The confidence bound of the final model. Or an analytic or Monte-Carlo acquisition
-            function of BoTorch, on `robust(...)` or on any model, for the rule `"posterior_mean"`:
-            its objective is then evaluated at the posterior mean, which for `robust` is the risk of
-            the posterior mean. Candidates and improvements are ignored. Instead of an entropy
-            search, pass `PosteriorMean(model)`.
-        X: `batch_shape x n x d` points to choose from, usually the evaluated ones; decisions
-            without w for a risk of the environment.
+        bound: The confidence bound of the final model; or, for the rule `"posterior_mean"`, an
+            analytic or Monte-Carlo acquisition function of BoTorch, on `robust(...)` or on any
+            model. Its objective is then evaluated at the posterior mean, which for `robust` is the
+            risk of the posterior mean. Its pending points and its improvement are ignored. Instead
+            of an entropy search, pass `PosteriorMean(model)`.
+        X: `batch_shape x n x d` points to choose from, usually the evaluated ones; for a risk over
+            the environment, decisions without w.
         rule: The reporting rule.
         recorded: `batch_shape x n` lower bounds, for the rule that needs them; NaN if none was
             recorded.
@@ -247,7 +247,7 @@ def recommend(
 
     Returns:
         The point, its score and its row; with constraints, whether it is feasible, and its slacks.
-        A point with a score or a bound of NaN is not offered.
+        A point whose score or bound is NaN is never chosen.
 
     Raises:
         InputDataError: If `"best_observed"` is used for points that were not evaluated or never
@@ -325,7 +325,7 @@ def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
     nothing = missing.all(dim=-1)
     if nothing.any():
         raise InputDataError(
-            "Expected a score of at least one point in each replicate. Got NaN alone in "
+            "Expected a score of at least one point in each replicate. Got only NaN in "
             f"{int(nothing.sum())} of {nothing.numel()}: {in_short(nothing.nonzero())}."
         )
     value, index = scores.masked_fill(missing, -torch.inf).max(dim=-1)
@@ -398,10 +398,10 @@ def recommend_everywhere(
 ) -> Recommendation:
     r"""Find the decision, evaluated or not, with the largest risk by a rule of `recommend`.
 
-    With constraints it is feasible with confidence: the lower bound of each one reaches its limit.
-    The confidence in the model decides, so the recommendation may be an untried decision well
-    inside the feasible region. If it finds no feasible decision, it returns the least infeasible
-    one with an `InfeasibleRecommendationWarning`.
+    With constraints, the decision is feasible with confidence: the lower bound of each constraint
+    reaches its limit. As only the model's bounds decide, the recommendation may be an untried
+    decision well inside the feasible region. If it finds no feasible decision, it returns the least
+    infeasible one with an `InfeasibleRecommendationWarning`.
 
     Args:
         bound: A bound on a model of batch shape `[R]`, or `[]` for `R = 1`; or a BoTorch
@@ -410,16 +410,17 @@ def recommend_everywhere(
         seeds: One for each replicate.
         evaluated: Further decisions to offer, `R x n x d_x`, such as the evaluated ones; `n x d_x`
             for `R = 1`.
-        rule: The risk of the posterior mean or the expected risk.
-        num_restarts: As in `optimize_acqf_replicates`, like the arguments below.
-        raw_samples: Raw points of the optimiser.
+        rule: The risk of the posterior mean, or the expected risk.
+        num_restarts: As in `optimize_acqf_replicates`; so are the arguments below.
+        raw_samples: Raw samples of the optimiser.
         discrete_dims: Ordered columns, from columns to values.
         cat_dims: Columns of categories, from columns to unordered values.
-        inequality_constraints: Linear limits of the decisions.
+        inequality_constraints: Linear inequalities on the decisions.
         equality_constraints: Linear equalities, in the same form.
 
     Returns:
-        The decisions, `R x d_x`. Rows refer to the evaluated decisions; `n` is the optimiser's.
+        The decisions, `R x d_x`. A row below `n` refers to an evaluated decision; `n` means the
+        optimiser's.
 
     Example:
         >>> from botorch_risk.acquisition import RiskUpperConfidenceBound

@@ -1,4 +1,4 @@
-r"""Random streams that are named by a seed and a purpose, and carry no state.
+r"""Random streams that are identified by a seed and a purpose, and carry no state.
 
 A stream is named by a seed and any number of integers or words (the round, the purpose), so a
 resumed experiment makes the same draws as an uninterrupted one, and the draws of one replicate do
@@ -29,7 +29,7 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
     Args:
         seeds: An integer, which means one replicate, or one distinct integer per replicate;
             Python's own, NumPy's or torch's alike.
-        num_replicates: The number of replicates that the caller needs, if it knows.
+        num_replicates: The required number of replicates, if it is known.
 
     Raises:
         ValueError: If a seed is not an integer or is repeated, or their number is not
@@ -73,7 +73,7 @@ def _integers(values: Iterable[Any]) -> list[int]:
 def derive_seed(seed: int, *stream: int | str) -> int:
     r"""A 63-bit seed that is a pure function of `seed` and the name of the stream.
 
-    Its values never change: the problems and the noise of stored studies are drawn with it.
+    Its values must never change: the problems and the noise of stored studies are drawn with it.
     """
     names = (part if isinstance(part, str) else _integer(part) for part in stream)
     digest = hashlib.blake2b(repr((_integer(seed), *names)).encode(), digest_size=8).digest()
@@ -83,7 +83,7 @@ def derive_seed(seed: int, *stream: int | str) -> int:
 def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator]:
     r"""One CPU generator per replicate for the named stream.
 
-    Draws are made on the CPU and moved, so that they do not depend on the device.
+    Draws are made on the CPU and then moved, so that they do not depend on the device.
     """
     return [Generator().manual_seed(derive_seed(seed, *stream)) for seed in as_seeds(seeds)]
 
@@ -91,7 +91,7 @@ def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator
 def streams(seeds: Sequence[int], *name: int | str) -> list[int]:
     r"""A 63-bit seed for each seed and the name of a stream, computed for all seeds at once.
 
-    Like `derive_seed` of each, with other values: no hash is computed seed by seed.
+    It serves like `derive_seed` for each, but with other values: no hash per seed is computed.
     """
     derived: list[int] = (_state(seeds, *name) >> 1).tolist()
     return derived
@@ -103,7 +103,7 @@ class Draws:
         state = mix(mix(seed) ^ name),    number i = mix(state + (i + 1) * step)
 
     with the function `mix` of SplitMix64 [Steele2014splittable]_. Each seed has a generator of its
-    own, so that its numbers do not depend on the other seeds; no Python runs for each seed.
+    own, so that its numbers do not depend on the other seeds; no Python code runs per seed.
 
     Args:
         seeds: One distinct seed per replicate.
@@ -180,9 +180,10 @@ def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
 def sobol_points_of_each(seeds: Sequence[int], num_points: int, dim: int) -> Tensor:
     r"""The scrambled Sobol points of each seed, `seeds x num_points x dim`.
 
-    One sequence under a random digital shift and a random linear scrambling for each seed
-    [Matousek1998discrepancy]_, as in torch's `SobolEngine`, which would draw them seed by seed: a
-    tenth of the time of a round with many replicates. Fewer points are the first of more points.
+    Each seed applies a random digital shift and a random linear scrambling to one sequence
+    [Matousek1998discrepancy]_, as torch's `SobolEngine` does, but for all seeds at once; seed by
+    seed, it takes a tenth of the time of a round with many replicates. A smaller number of points
+    gives the first of a larger number.
     """
     bits, used = SobolEngine.MAXBIT, (num_points - 1).bit_length()  # and the directions used
     words = Draws(seeds, "Sobol").words(1 + used, dim).swapaxes(0, 1) >> np.uint64(64 - bits)
@@ -218,8 +219,8 @@ def is_largest(score: Tensor) -> Tensor:
 def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
     r"""The index of a largest score, `...`; ties up to rounding are broken at random.
 
-    Scores `... x n` are minus infinity for what may not be chosen. The lottery has `... x n`
-    numbers in [0, 1).
+    Scores `... x n` are minus infinity for entries that may not be chosen. The lottery consists of
+    `... x n` numbers in [0, 1).
     """
     return lottery.masked_fill(~is_largest(score), -1.0).argmax(dim=-1)
 
@@ -227,7 +228,7 @@ def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
 def even_normals(num_samples: int, draws: Draws) -> ndarray:
     r"""Standard normal quantiles at even steps of probability, `num_samples x R`.
 
-    Their order is drawn for each of `R` seeds; their mean is 0.
+    Their order is random for each of `R` seeds; their mean is 0.
     """
     steps = ndtri((np.arange(num_samples) + 0.5) / num_samples)
     ordered: ndarray = steps[draws.permutations(num_samples)].T

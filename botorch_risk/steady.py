@@ -1,7 +1,7 @@
-r"""Control when the program may look at values, since a look makes the host wait for a GPU.
+r"""Control when the program may inspect values, since this makes the host wait for a GPU.
 
-On a CPU a comparison is cheap, but an optimiser calls the same functions hundreds of times while
-nothing else runs. In a `steady` block, the results of comparisons and checks are kept until its
+On a CPU an inspection is cheap, but an optimiser repeats it hundreds of times while the inspected
+objects stay the same. In a `steady` block, the results of comparisons and checks are kept until its
 end.
 """
 
@@ -25,7 +25,7 @@ _expected: ContextVar[list[Expected] | None] = ContextVar("expected", default=No
 
 @contextmanager
 def steady() -> Iterator[None]:
-    r"""Within the block, models and distributions must not be written to."""
+    r"""A context in which models and distributions must not be modified."""
     if _known.get() is not None:
         yield
         return
@@ -37,7 +37,7 @@ def steady() -> Iterator[None]:
 
 
 def memory() -> dict[Hashable, Any] | None:
-    r"""The results kept until the end of the present block, by name; None outside of blocks."""
+    r"""The results that are kept until the present block ends, by name; None outside of blocks."""
     return None if torch.compiler.is_compiling() else _known.get()
 
 
@@ -50,7 +50,8 @@ def is_known(key: Hashable) -> bool:
 def remember(key: Hashable, kept: Any) -> None:
     r"""Note that a check has passed, if there is a block.
 
-    An object's address is a valid key while the object lives: `kept` lives as long as the block.
+    An object's address is a valid key only while the object lives: `kept` lives as long as the
+    block.
     """
     known = _known.get()
     if known is not None:
@@ -58,7 +59,7 @@ def remember(key: Hashable, kept: Any) -> None:
 
 
 def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
-    r"""The result of a look at values, made once in the present block; None outside of blocks.
+    r"""The result of an inspection, made once in the present block; None outside of blocks.
 
     For `key` and `kept` see `remember`.
     """
@@ -72,10 +73,10 @@ def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    r"""Within the block, what is expected of values on a device is looked at once, at its end.
+    r"""A context that postpones checks of values on a device to its end, and makes them at once.
 
-    The block may work on with values that it should refuse: it must not write what it finds. If it
-    raises, the look comes first, and its error too.
+    Until then the block may use values that it should refuse, so it must not store its results. If
+    the block raises, the checks are made first, and their error comes first too.
     """
     if _expected.get() is not None:
         yield
@@ -96,7 +97,7 @@ def one_look() -> Iterator[None]:
 
 @contextmanager
 def looks_at_once() -> Iterator[None]:
-    r"""Within the block nothing waits for `one_look`: a recording, for instance, may not look."""
+    r"""A context in which `one_look` postpones nothing, as in a recording."""
     token = _expected.set(None)
     try:
         yield
@@ -105,10 +106,10 @@ def looks_at_once() -> Iterator[None]:
 
 
 def expect(holds: Tensor, otherwise: Callable[[], Any]) -> None:
-    r"""Call a function that raises or warns if a flag does not hold, in a block at its end.
+    r"""Call a function that raises or warns if a flag does not hold; `one_look` postpones the call.
 
     On a CPU it is called at once. `holds` has no dimension. The tensors that the function reads
-    must not be written to.
+    must not be modified.
     """
     expected = _expected.get()
     if expected is not None and holds.device.type != "cpu" and not torch.compiler.is_compiling():
@@ -129,7 +130,8 @@ def moved(tensor: Tensor, like: Tensor) -> Tensor:
 def sent(array: ndarray | Tensor, to: torch.device) -> Tensor:
     r"""Copy a host array to a device without waiting.
 
-    CUDA reads memory that is not pinned before the call returns, so the array may be overwritten.
+    CUDA reads memory that is not pinned before the call returns, so the array may then be
+    overwritten.
     """
     return torch.as_tensor(array).to(to, non_blocking=True)
 

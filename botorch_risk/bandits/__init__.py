@@ -1,4 +1,4 @@
-r"""Bandits that decide, round by round, which of several ways of choosing a point to follow."""
+r"""Bandits that select, round by round, one of several rules for choosing a point."""
 
 from .exp3 import Exp3, RewardScale, exploration_rate, scale_reward
 

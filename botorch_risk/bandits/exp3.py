@@ -29,9 +29,9 @@ class Exp3:
         p_k = (1 - gamma) w_k / sum_j w_j + gamma / K
         w_k <- w_k exp(gamma r / (K p_k))    for the arm that was chosen
 
-    Weights are kept as logarithms, since they grow without limit. The state is this one tensor:
-    nothing here changes it, `update` returns another. Theory asks for rewards in [0, 1]; others are
-    used unchanged.
+    Weights are kept as logarithms, since they grow without limit. The state is this one tensor,
+    which is never changed in place: `update` returns a new bandit. The theory requires rewards in
+    [0, 1]; others are used unchanged.
 
     Args:
         log_weights: Logarithms of the weights, `R x K` for K arms.
@@ -79,7 +79,7 @@ class Exp3:
 
         Args:
             arms: The arm that each replicate chose, `R`.
-            rewards: What it earned, `R`.
+            rewards: The reward of that arm, `R`.
             probabilities: The probabilities of all arms when the choice was made, `R x K`. Gamma
                 may have changed since.
             gamma: The exploration rate of this update; above 1 it counts as 1.
@@ -118,7 +118,7 @@ class Exp3:
 def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | str) -> Tensor:
     r"""Draw one arm for each replicate, `R`, from probabilities `R x K`.
 
-    A function of its seed, the stream and its probabilities alone: Algorithm 2, line 6, of
+    Each draw depends only on its seed, the stream and its probabilities: Algorithm 2, line 6, of
     [Ha2023uhe]_.
     """
     probabilities = as_floating(probabilities, "probabilities")
@@ -133,9 +133,10 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
 
         gamma = min(1, sqrt(K log K / ((e - 1) g)))
 
-    Expected regret is then at most `2.63 sqrt(g K log K)`. Algorithm 1 of [Ha2023uhe]_ is this
-    rate with K = 2 and g = t / 2, the number of choices in t evaluations: `sqrt(4 log 2 / ((e - 1)
-    t))`. Its Appendix A.4 has g smaller than the total reward; the corollary needs an upper bound.
+    Expected regret is then at most `2.63 sqrt(g K log K)`. Algorithm 1 of [Ha2023uhe]_ has this
+    rate with K = 2 and g = t / 2, the number of choices in t evaluations:
+    `sqrt(4 log 2 / ((e - 1) t))`. In its Appendix A.4, g is smaller than the total reward; the
+    corollary needs an upper bound.
 
     Args:
         max_reward: An upper bound g of the total reward of the best arm, such as the number of
@@ -163,7 +164,8 @@ class ScaledReward(NamedTuple):
     r"""Scaled rewards, and whether they are informative.
 
     Args:
-        value: The scaled rewards, `R`; NaN without a reward, or without outcomes to scale by.
+        value: The scaled rewards, `R`; NaN if there is no reward, or no outcome by which to scale
+            it.
         saturated: Whether the reward lies beyond the outcomes of the initial design, above or
             below, `R`: clipped rewards there no longer distinguish the arms.
     """
@@ -185,16 +187,16 @@ def scale_reward(
         z_score:            (r - mean) / standard deviation         of D_0
         running_min_max:    (r - low) / (high - low)                of all outcomes, this one too
 
-    The first, the default, keeps the rewards where the theory of EXP3 wants them, but is 1 for
-    either arm once both beat the initial design; the last stays within [0, 1] without this
-    saturation. If the outcomes to scale by are all equal, all choices are 1 for a reward above
-    them, 0 below and 1/2 at them.
+    The first, the default, keeps the rewards in [0, 1] as the theory of EXP3 requires, but gives 1
+    to either arm once both beat the initial design; the last stays within [0, 1] without this
+    saturation. If the outcomes by which rewards are scaled are all equal, all choices give 1 to a
+    reward above them, 0 below and 1/2 at them.
 
     Args:
         rewards: Rewards in the units of the outcomes, `R`; NaN if missing.
         initial: Outcomes of the initial design, `R x n_0`; NaN where missing.
         so_far: All outcomes, `R x n`.
-        scale: Which of them.
+        scale: The choice of scale, by its name.
     """
     check_kind(RewardScale, scale=scale)
     rewards = as_floating(rewards, "rewards")

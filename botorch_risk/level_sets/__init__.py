@@ -1,4 +1,4 @@
-r"""Find the decisions with a risk above a level: samples of the risk, and the next reading."""
+r"""Find the decisions with a risk above a level: classes of decisions, and the next reading."""
 
 from .expected_classification import ExpectedClassification
 from .level_set_search import level_set_search

@@ -29,18 +29,19 @@ class ExpectedClassification(RiskLookahead):
 
     A decision is classified once the interval of its risk, `a_p +- sqrt(beta v_p)`, excludes the
     level h. One reading moves its centre by `s_p Z` and reduces its variance by `s_p^2`; see
-    `RiskLookahead`, which describes the other arguments and the errors. After (3.2) of
+    `RiskLookahead`, which describes the other arguments and the errors. The score follows (3.2) of
     [Inatsu2021drlse]_, who only count decisions above the level and step through the outcomes of
-    the reading; here every measure of risk has a closed form, as far as its posterior is normal.
+    the reading; here it has a closed form for every measure, if the risk's posterior is normal.
 
     While no single reading can classify anything, the count is 0 everywhere. As in Definition 3.1
-    of that paper another term then decides: `variance_weight sum_p s_p^2 / v_p`, the share of the
-    variances that the reading explains.
+    of that paper, another term is added, which then decides: `variance_weight sum_p s_p^2 / v_p`,
+    the share of the variances that the reading explains.
 
     Args:
-        X_compared: The decisions to classify, `batch_shape x P x d_x`; certain ones add nothing.
-        threshold: The level h, a number or `batch_shape`; or several, `batch_shape x K`, whose
-            counts are summed.
+        X_compared: The decisions to classify, `batch_shape x P x d_x`; those whose class is certain
+            add nothing.
+        threshold: The level h, a number or `batch_shape`; or several levels, `batch_shape x K`,
+            whose counts are summed.
         beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.
         variance_weight: The weight of the second term, >= 0.
 

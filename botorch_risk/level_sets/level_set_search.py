@@ -1,4 +1,4 @@
-r"""Classify decisions by whether their risk is above a level, with as few readings as possible."""
+r"""Classify decisions by whether their risk is above a level, with few readings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,9 +37,9 @@ class ReadingOfClasses:
             interval reaches farthest across a level, then the value of W whose reading most reduces
             the variance of its risk.
         confidence: The probability with which a decision belongs to its class.
-        num_compared: The number of decisions in the look-ahead, those with the least certain class;
-            it chooses among the same ones.
-        num_samples: Joint samples of the outcomes over W, as in `predicted_risks`.
+        num_compared: The number of decisions in the look-ahead: those with the least certain class.
+            The next reading is chosen among them too.
+        num_samples: Number of joint samples of the outcomes over W, as in `predicted_risks`.
     """
 
     goals: tuple[LevelSetGoal, ...]
@@ -108,7 +108,7 @@ class ReadingOfClasses:
         r"""The classes of decisions `N x d_x` under a bound of their risk.
 
         Returns:
-            They have the shape `R x N` for one goal and `R x K x N` for several.
+            Classes of shape `R x N` for one goal and `R x K x N` for several.
         """
         samples = self.samples(bound, domain)
         lower, upper = (
@@ -135,8 +135,9 @@ class ClassifyRisk(ReportedMethod):
     r"""A method that classifies listed decisions by whether their risk is above a level.
 
     Args:
-        report: An `EnvironmentRisk` that chooses by `classes`.
-        classes: The classes and their required confidence.
+        report: An `EnvironmentRisk` whose rule of choice is `classes`.
+        classes: The goals and the confidence that a class requires, with the rule for the next
+            reading.
     """
 
     classes: ReadingOfClasses
@@ -169,18 +170,18 @@ def level_set_search(
 
         {x: risk(f(x, W)) > h}
 
-    `strategy.classify()` says which decisions are above and below with the stated confidence, which
-    are still unknown, and each one's probability of being above. They come from samples of the
-    hyperparameters (`num_samples`), the choice of readings from the fit. Any risk measure works:
-    with `ShareAbove(h)` the result is the set of decisions that are reliable on a share of the
-    days; with `ShareAbove(h, under=TotalVariationBall(radius))`, the measure of
-    [Inatsu2021drlse]_, they are so for every distribution within the radius.
-    `strategy.recommend()` is the listed decision with the best risk. Other arguments are as in
-    `risk_search`.
+    `strategy.classify()` returns the decisions that are above and below with the stated confidence,
+    those still unknown, and each one's probability of being above. It uses samples of the
+    hyperparameters (`num_samples`); readings are chosen by the fit. Any risk measure works: with
+    `ShareAbove(h)` the result is the set of decisions that are reliable on a share of the days;
+    with `ShareAbove(h, under=TotalVariationBall(radius))`, the measure of [Inatsu2021drlse]_, those
+    that are so under every distribution within the radius. `strategy.recommend()` is the listed
+    decision with the best risk. Other arguments are as in `risk_search`.
 
     Args:
-        decisions: The list of decisions, `N x d_x`; or a `Box`, represented by `num_points` points
-            of a Sobol sequence, each once. The risk of any other decision: `risk_samples`.
+        decisions: The list of decisions, `N x d_x`; or a `Box`, represented by `num_points`
+            distinct points of a Sobol sequence. For the risk of any other decision see
+            `risk_samples`.
         goal: The level, `LevelSet(threshold)`, or `RelativeLevelSet(fraction)` of the largest risk;
             or several, whose classes are `R x K x N`.
         criterion: The rule that chooses readings, as in `ReadingOfClasses`.

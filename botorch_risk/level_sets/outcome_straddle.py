@@ -21,11 +21,11 @@ from botorch_risk.points import as_points
 def straddle(
     mean: Tensor, variance: Tensor, threshold: float | Tensor, beta: float | Tensor = 1.96**2
 ) -> Tensor:
-    r"""How far a confidence interval reaches across a level, at its nearer end.
+    r"""The distance by which a confidence interval extends across a level, at its nearer end.
 
         sqrt(beta) sigma - |mean - h| = min(upper - h, h - lower)
 
-    The straddle heuristic and the ambiguity of GCHK are this one score, with other widths.
+    The straddle heuristic and the ambiguity of GCHK are this score with different widths.
 
     Args:
         mean: `batch_shape x m`.
@@ -38,15 +38,16 @@ def straddle(
 
 @construct_from_own_arguments
 class Straddle(PointwiseAcquisitionFunction):
-    r"""The straddle: uncertain and close to the level [Bryan2008straddle]_.
+    r"""The straddle, largest where f is uncertain and close to a level [Bryan2008straddle]_.
 
         score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
                  = min(upper(x) - h, h - lower(x)),   bounds: mean -+ sqrt(beta) sigma
 
     The default is the straddle heuristic, `1.96 sigma`; `beta=9` is the ambiguity of GCHK
-    [Gotovos2013lse]_, which maximises it over the points that no earlier bounds have classified.
-    The score is >= 0 exactly where the present bounds do not classify a point. (The minus sign was
-    lost in the appendix of TRUVAR.) Single-outcome, q = 1: use `sequential=True`.
+    [Gotovos2013lse]_, an algorithm that maximises it over the points that no earlier bounds have
+    classified. The score is >= 0 exactly where the present bounds do not classify a point. (The
+    appendix of the TRUVAR paper lacks the minus sign.) Single-outcome, q = 1: use
+    `sequential=True`.
 
     Example:
         >>> import torch
@@ -71,7 +72,7 @@ class Straddle(PointwiseAcquisitionFunction):
 
         Args:
             model: A fitted model with one output.
-            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
+            threshold: The level h in units of the (transformed) outcome, a number or `batch_shape`.
             beta: Squared factor of sigma, >= 0, a number or `batch_shape`.
             posterior_transform: Reduces the model's outputs to one.
             X_pending: `batch_shape x n' x d` points under evaluation.

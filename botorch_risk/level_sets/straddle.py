@@ -1,4 +1,4 @@
-r"""The straddle of a risk: uncertain, and close to the level."""
+r"""The straddle of a risk, largest where the risk is uncertain and close to a level."""
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -20,11 +20,11 @@ from botorch_risk.risk import RiskMeasure
 
 @construct_from_own_arguments
 class RiskStraddle(PointwiseAcquisitionFunction):
-    r"""The smaller distance from a level to the two ends of the interval of a risk.
+    r"""The distance from a level to the nearer end of the interval of a risk.
 
         score(x) = min(upper(x) - h, h - lower(x))
 
-    The straddle [Bryan2008straddle]_ on bounds of any risk. With joint bounds it is
+    This is the straddle [Bryan2008straddle]_ with bounds of any risk. With joint bounds it is
     `sqrt(beta) sd[risk] - |E[risk] - h|`. It does not look ahead to a reading: `select_value`
     chooses w for the decision. Single-outcome, q = 1: use `sequential=True` for a batch.
 
@@ -35,7 +35,7 @@ class RiskStraddle(PointwiseAcquisitionFunction):
         threshold: The level h, a number or `batch_shape`.
         beta: Squared width of the interval, >= 0, a number or `batch_shape`; 3.84 is 95 %.
         joint: Whether to bound the risk under the joint posterior over W
-            (`JointRiskUpperConfidenceBound`), or by pointwise bounds, which are wider.
+            (`JointRiskUpperConfidenceBound`); otherwise pointwise bounds are used, which are wider.
         posterior_transform: Reduces the outputs of the model to one, or flips its sign.
         X_pending: `batch_shape x n' x d_x` decisions under evaluation.
 

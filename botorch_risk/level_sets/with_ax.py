@@ -29,15 +29,16 @@ def level_set(
     acquisition: type[AcquisitionFunction] = Straddle,
     acquisition_options: dict[str, Any] | None = None,
 ) -> GenerationStrategy:
-    r"""The straddle heuristic in Ax [Bryan2008straddle]_: which side of a threshold an arm is on.
+    r"""The straddle heuristic in Ax [Bryan2008straddle]_: find the side of a threshold of each arm.
 
-    Trials of a Sobol sequence come first, then those whose outcome is uncertain and close to the
+    Trials of a Sobol sequence come first, then trials whose outcome is uncertain and close to the
     threshold. Whether the metric is maximised or minimised does not matter. Ax requires an
     objective, but these trials do not look for the best arm.
 
     Args:
-        threshold: In units of the objective's metric, whether that is maximised or minimised; for
-            an objective of several metrics, such as `"y - z"`, a level of that expression.
+        threshold: The level, in units of the objective's metric, whether that is maximised or
+            minimised; for an objective of several metrics, such as `"y - z"`, a value of that
+            expression.
         num_initial: The number of trials of the Sobol sequence.
         seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function, which takes `threshold`.
@@ -70,15 +71,15 @@ def risk_level_set(
     acquisition_options: dict[str, Any] | None = None,
     model_options: dict[str, Any] | None = None,
 ) -> GenerationStrategy:
-    r"""The level set of a risk in Ax: which arms are reliable under contexts that are observed.
+    r"""The level set of a risk in Ax: find the arms that are reliable under observed contexts.
 
-    As `under_uncertain_context`, but trials go where it is open on which side of the threshold the
-    risk is: `RiskStraddle`. Ax has no experiment without an objective: its best arm is not what
-    these trials look for. Arguments not listed are the same.
+    As `under_uncertain_context`, but trials are placed where the side of the threshold on which the
+    risk lies is unclear (`RiskStraddle`). Ax requires an objective, but these trials do not look
+    for its best arm. The other arguments are the same.
 
     Args:
-        threshold: Of the risk, in units of the metric; where it is minimised, of the risk of its
-            negative, with the sign changed.
+        threshold: The level of the risk, in units of the metric. If the metric is minimised, the
+            risk is minus the risk of the negative metric.
         acquisition_options: Further arguments of `RiskStraddle`.
 
     Example:

@@ -1,4 +1,4 @@
-r"""Choose after every round where to measure next and how often."""
+r"""Choose in every round where to measure next and how often."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from botorch_risk.strategies.strategy import Strategy
 class MeasuredBox(SpaceOfBox):
     r"""Decisions of a box, with the number of readings in one extra, last column.
 
-    Only observations count: a missing reading is NaN among the outcomes.
+    The number asked for may differ from the number observed: a missing reading is NaN among the
+    outcomes.
 
     Args:
         box: The decisions.
@@ -87,7 +88,8 @@ class RepeatsRule(Protocol):
 
         Args:
             view: The replicates, whose belief is a `MeanVarianceGP` on the unit cube.
-            reporting: The weights of the objective, and how acquisitions are maximised.
+            reporting: The method that has the weights of the objective and the options of the
+                acquisition optimiser.
             measured: `R x n x d` decisions, in the order of the rows of the model.
 
         Returns:
@@ -127,8 +129,8 @@ class FixedRepeats:
 class WorthOfReadings:
     r"""The most valuable readings per cost, at a new point or a measured one.
 
-    The numbers and costs mean the same as in `LogRiskAverseKnowledgeGradient`, which it maximises,
-    after [Frazier2009kgcb]_.
+    It maximises `LogRiskAverseKnowledgeGradient`, after [Frazier2009kgcb]_; the numbers and costs
+    are the arguments of that.
 
     Example:
         >>> from botorch_risk.examples import unit
@@ -179,16 +181,16 @@ class WorthOfReadings:
 
 @dataclass(frozen=True)
 class AdaptiveRepeats(Method):
-    r"""A method on a `MeanVarianceGP` that chooses how often to measure, too.
+    r"""A method on a `MeanVarianceGP` that also chooses how often to measure each point.
 
-    Readings of one decision are pooled over all rounds. It recommends a decision by the rule of
-    `reporting`. A replicate whose budget is spent asks for NaN.
+    Readings of one decision are pooled over all rounds. The method recommends a decision by the
+    rule of `reporting`. A replicate whose budget is spent asks for NaN.
 
     Args:
         rule: A rule that chooses a point and its number of readings.
         reporting: The model, the weights and the reporting rule.
         budget: The maximum number of readings of a replicate, the initial design included; None for
-            no end. Only told readings count, whatever was asked for; missing ones do not.
+            no limit. Only told readings count, not missing ones or those merely asked for.
 
     Raises:
         UnsupportedError: If the reporting rule needs bounds that were recorded.
@@ -204,12 +206,12 @@ class AdaptiveRepeats(Method):
             check_counts(budget=self.budget)
         if self.reporting.rule == "recorded_lower_confidence_bound":
             raise UnsupportedError(
-                "Expected another rule than 'recorded_lower_confidence_bound': a point that is "
-                "measured again has several recorded bounds."
+                "Expected a reporting rule without recorded bounds, as a point that is measured "
+                "again has several. Got 'recorded_lower_confidence_bound'."
             )
 
     def group_by(self, history: History) -> Tensor:
-        r"""All replicates form one batch; rows that a replicate lacks have no weight."""
+        r"""All replicates form one batch; rows that are padding in a replicate have no weight."""
         return torch.zeros(len(history.seeds), 1)
 
     @property
@@ -261,8 +263,8 @@ def pooled(view: View) -> tuple[Tensor, RepeatedOutcomes]:
     r"""The measured decisions of each replicate, with all their readings.
 
     Returns:
-        Decisions `R x n x d`, padded with a replicate's first one, and the statistics of their
-        readings; a padded decision has none.
+        Decisions `R x n x d`, padded with the replicate's first decision, and the statistics of
+        their readings; the padding has none.
     """
     history, rows = view.history, []
     tables = zip(history.X[..., :-1], history.Y[..., 0], history.has_outcome, strict=True)
@@ -310,8 +312,8 @@ def adaptive_repeats(
 ) -> Strategy:
     r"""Maximise mean minus variance, and choose the number of readings at each point.
 
-    Each round maximises `LogRiskAverseKnowledgeGradient` and takes the best of its maximiser and
-    more readings at a measured point. It asks for rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k
+    Each round maximises `LogRiskAverseKnowledgeGradient` and takes the better of its maximiser and
+    more readings at a measured point. `ask` returns rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k
     times, and tell the row with the readings, NaN where a replicate has fewer than another. Other
     arguments are as in `rahbo`.
 
@@ -319,9 +321,9 @@ def adaptive_repeats(
         num_repeats: The numbers of readings to choose from.
         moving_cost: The cost of starting at a new point, in units of `reading_cost`, >= 0.
         returning_cost: The cost of returning to a measured point, >= 0.
-        reading_cost: What a reading costs, > 0.
-        budget: The maximum number of readings of a replicate, the initial design included; it asks
-            for NaN once that many were told. None for no end.
+        reading_cost: The cost of a reading, > 0.
+        budget: The maximum number of readings of a replicate, the initial design included; `ask`
+            returns NaN once that many were told. None for no limit.
         rule: Another rule for the point and the number of readings; the numbers and costs above
             then do not apply.
         beta: Squared width of the bound of f, for the report.
@@ -330,7 +332,7 @@ def adaptive_repeats(
         report: The reporting rule of `recommend`.
         initial_repeats: The number of readings at each point of the initial design, at least 2
             if the noise is learnt.
-        batch_size: 1; points are chosen one by one.
+        batch_size: Only 1 is allowed, as points are chosen one by one.
         options: Further arguments of `MeanVarianceSearch`.
 
     Raises:

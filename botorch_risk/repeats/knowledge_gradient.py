@@ -48,17 +48,19 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         score(x) = max_k max_a log( E[max(V_k(a) - V_k(b), 0)] / (moving_cost + k reading_cost) )
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
 
-    b is the measured or pending point with the largest posterior mean now, and a is x or another of
-    them: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of the gradient
-    over all points. Means and noise both learn from readings, by updates of rank one:
+    b is the measured or pending point with the largest posterior mean V now, and a is x or another
+    measured or pending point. The score is the knowledge gradient [Frazier2009kgcb]_ of the best
+    pair, a lower bound of that over all points. Means and noise both learn from readings, by
+    updates of rank one:
 
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
 
     so the noise is a martingale, log-normal in one Z, and the mean is Gaussian in another. If x has
     c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third reading
-    says more about the noise than the first two. Single-outcome, q = 1: use `sequential=True`.
-    `choose` compares new readings at the maximiser with more readings at measured points.
+    adds more information about the noise than the first two together. Single-outcome, q = 1: use
+    `sequential=True`. `choose` compares new readings at the maximiser with more readings at
+    measured points.
 
     Args:
         model: A fitted mean-variance model that learns its noise with the log link, of batch
@@ -104,7 +106,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         counts = torch.as_tensor(list(num_repeats))
         if not counts.numel() or not bool(((counts >= 1) & (counts == counts.round())).all()):
             raise ValueError(
-                "Expected whole `num_repeats` of at least 1, one or more. "
+                "Expected one or more whole `num_repeats`, each at least 1. "
                 f"Got {in_short(num_repeats)}."
             )
         check_counts(num_compared=num_compared)
@@ -126,17 +128,18 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         return RankOneGain.of(model, self.risk_aversion, self.num_compared, X_pending)
 
     def score(self, X: Tensor) -> Tensor:
-        r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`.
+        r"""The best log rate at `batch_shape x m x d` points that count as new, `batch_shape x m`.
 
-        It uses ten nodes of the log noise, since an optimiser calls it many times, and is
-        inaccurate for gains below exp(-8) of the prior's standard deviation; `log_rates` is exact.
+        It uses ten quadrature nodes of the log noise, since an optimiser calls it many times, and
+        is inaccurate for gains below exp(-8) of the prior's standard deviation; `log_rates` is
+        exact.
         """
         X = as_points(X, self.model)
         self.check_points(X)
         return map_replicates(lambda X: self._rates(X).amax(dim=-1), X, self._batch_shape)
 
     def log_rates(self, X: Tensor) -> Tensor:
-        r"""Log rates of each number of readings at points as new ones.
+        r"""Log rates of each number of readings at points that count as new.
 
         `batch_shape x m x len(num_repeats)` logarithms of the gain per cost.
         """
@@ -150,7 +153,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
 
     @torch.no_grad()
     def log_rates_of_measured(self) -> Tensor:
-        r"""Log rates of more readings at the points of the model, minus infinity without any.
+        r"""Log rates of more readings at the model's points, minus infinity where there is none.
 
         `batch_shape x n x len(num_repeats)`.
         """
@@ -166,7 +169,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     def choose(self, X: Tensor) -> Readings:
         r"""The best of new points and more readings at measured ones.
 
-        The new points are `batch_shape x m x d`, such as the maximiser with m = 1.
+        The new points are `batch_shape x m x d`, such as the maximiser alone (m = 1).
         """
         model: Any = self.model
         X = as_points(X, model)
@@ -248,7 +251,7 @@ def next_readings(
             inputs.
         seeds: One for each replicate of the model; use new ones in every round.
         num_restarts: Starts of the acquisition optimiser.
-        raw_samples: Raw points of the acquisition optimiser.
+        raw_samples: Raw samples of the acquisition optimiser.
         options: Further arguments of `LogRiskAverseKnowledgeGradient`: `risk_aversion`,
             `num_repeats` to choose from, `moving_cost`, `returning_cost`, `reading_cost`.
 

@@ -20,7 +20,7 @@ def log_expected_improvement(mean: Tensor, variance: Tensor, best: Tensor) -> Te
 
         log( sigma (phi(u) + u Phi(u)) ),   u = (mean - best) / sigma
 
-    Minus infinity where the variance is 0.
+    It is minus infinity where the variance is 0.
     """
     sigma = variance.sqrt()
     u = (mean - best) / sigma.where(sigma > 0, 1.0)
@@ -67,7 +67,8 @@ class RankOneGain:
         r"""Compare the best measured or pending point and those with the best chances.
 
         A pending point may be recommended once it is measured. If it were not compared, readings
-        next to it would gain over the measured points what the pending ones gain already.
+        next to it would be credited with a gain over the measured points that the pending point
+        already brings.
 
         Args:
             X_pending: `batch_shape x n' x d`, or `n' x d` for all of the batch.
@@ -94,7 +95,7 @@ class RankOneGain:
     def log_gains(
         self, X: Tensor, steps: Sequence[int], counts: Tensor, tails: bool = False
     ) -> Tensor:
-        r"""The logarithm of the expected gain by each number of readings, `B x m x len(steps)`.
+        r"""The logarithm of the expected gain for each number of readings, `B x m x len(steps)`.
 
         `counts`, broadcastable to `B x m`, are the readings so far. `tails` makes small gains
         exact, at three times the cost.

@@ -18,9 +18,9 @@ class RepeatAdvice(NamedTuple):
 
     Attributes:
         num_repeats: `batch_shape x m`, the number of repeats with the best rate.
-        rate: `batch_shape x m`, the width of the interval of mean minus variance that one
-            evaluation removes at that number, in units of the outcome. Spend the next evaluations
-            at the largest rate.
+        rate: `batch_shape x m`, the amount per evaluation by which that number narrows the interval
+            of mean minus variance, in units of the outcome. Spend the next evaluations at the point
+            with the largest rate.
     """
 
     num_repeats: Tensor
@@ -38,14 +38,14 @@ def repeat_advice(
 ) -> RepeatAdvice:
     r"""Advise whether to repeat at a point or to try a new one, and how often to repeat.
 
-    An evaluation buys certainty about mean minus variance at its point: the width
+    Evaluations reduce the uncertainty about mean minus variance at their point, whose width
 
         w(x) = ucb_f(x) - lcb_f(x) + risk_aversion (ucb_var(x) - lcb_var(x))
 
-    bounds the regret of playing or reporting x. k repeats shrink both parts, the first
-    because the mean of k repeats has the variance `rho^2 / k`, the second because their
-    sample variance has a relative variance of about `2 / (k - 1)`; the closed form is
-    exact if the outcome comes as expected. The advice is the k with the largest
+    bounds the regret of evaluating or reporting x. k repeats shrink both parts, the first because
+    the mean of k repeats has the variance `rho^2 / k`, the second because their sample variance has
+    a relative variance of about `2 / (k - 1)`; the closed form is exact if the outcomes are as
+    expected. The advice is the k with the largest
 
         (w(x) - w_k(x)) / (setup_cost + k).
 
@@ -60,12 +60,11 @@ def repeat_advice(
         risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
         beta: Squared width of the bound of f.
         noise_beta: Squared width of the bound of the noise.
-        setup_cost: Price of starting at a point, in evaluations; one for all, or
-            `batch_shape x m`.
+        setup_cost: Cost of starting at a point, in evaluations; one for all, or `batch_shape x m`.
         max_repeats: The largest number considered, at least 2.
 
     Raises:
-        UnsupportedError: If the model is no mean-variance model.
+        UnsupportedError: If the model is not a mean-variance model.
 
     Example:
         >>> from botorch_risk.examples import noisy_model

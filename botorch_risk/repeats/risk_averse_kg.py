@@ -1,4 +1,4 @@
-r"""RAHBO's problem by the knowledge gradient of repeats."""
+r"""RAHBO's problem, solved by the knowledge gradient of repeats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ def risk_averse_kg(
     num_compared: int = 8,
     **options: Any,
 ) -> Strategy:
-    r"""RAHBO's problem by the knowledge gradient [Frazier2009kgcb]_.
+    r"""Solve RAHBO's problem by the knowledge gradient [Frazier2009kgcb]_.
 
     Each round maximises `LogRiskAverseKnowledgeGradient` and observes k repeats there. Model,
     initial design and recommendation are the same as in `rahbo`, so that either can replace the
-    other. `adaptive_repeats` chooses the number of repeats, too.
+    other. `adaptive_repeats` also chooses the number of repeats.
 
     Args:
         num_repeats: The number k of repeats at each point, at least 2.

@@ -1,4 +1,4 @@
-r"""Repeats in Ax: `import botorch_risk.ax` registers their acquisition functions by name."""
+r"""Repeats in Ax: `import botorch_risk.ax` registers these acquisition functions by name."""
 
 from botorch_risk.extras import require_extra
 

@@ -1,4 +1,4 @@
-r"""Risk in BoTorch's Monte-Carlo acquisition functions: models and objectives of joint samples."""
+r"""Risk in BoTorch's Monte-Carlo acquisition functions, by models and objectives of risks."""
 
 from .monte_carlo import MonteCarloDecision
 from .pareto_search import HypervolumeImprovement, pareto_search

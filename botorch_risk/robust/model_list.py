@@ -20,7 +20,7 @@ from botorch_risk.models.risk_posterior import RiskPosterior
 class RobustModelList(ModelList):
     r"""A `ModelList` whose posterior works with the samplers of a single Gaussian one.
 
-    BoTorch's `ModelList` needs a list of samplers, one per model, but `ModelListGP` one
+    BoTorch's `ModelList` needs a list of samplers, one per model, whereas `ModelListGP` needs one
     sampler for all. Pass a list of `RobustModel` wherever a `ModelListGP` was passed.
     """
 
@@ -39,12 +39,12 @@ def _is_gaussian(posterior: Posterior) -> bool:
 
 
 class JoinedPosterior(Posterior):
-    r"""Independent posteriors whose standard normal numbers are one list, decision by decision.
+    r"""Independent posteriors that share one list of standard normal numbers, decision by decision.
 
-    All numbers of a decision are adjacent, the first posterior's first. So the leading decisions
-    use the first numbers, whatever follows them. BoTorch's noisy acquisition functions rely on
-    that: they draw for the evaluated decisions, and later copy these draws to the front when
-    candidates have joined them.
+    All numbers of a decision are adjacent, those of the first posterior first. So the leading
+    decisions use the first numbers, whatever follows them. BoTorch's noisy acquisition functions
+    rely on that: they draw for the evaluated decisions, and reuse these draws in front when
+    candidates are appended.
 
     The posteriors have the same t-batch and the same number of normals for each of the `q`
     decisions.

@@ -1,4 +1,4 @@
-r"""Decide by an acquisition function of BoTorch on samples of the risks."""
+r"""Choose decisions by an acquisition function of BoTorch on samples of the risks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,13 +41,14 @@ class MonteCarloDecision:
     and raw samples of the method.
 
     Args:
-        acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
-            last two if `robust` returns them; such as `qLogNoisyExpectedImprovement`. A class
-            receives an objective in standard deviations, so its smoothing has no unit.
+        acquisition: A class or function such as `qLogNoisyExpectedImprovement`, called as
+            `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the last two if
+            `robust` returns them. A class receives an objective in standard deviations, so that its
+            smoothing has no unit.
         risk_measure: One measure for all objectives, or one for each; or a schedule,
             `risk_measure(t, d_w)`. Default: the one of the strategy's `RiskRecipe`.
-        constraints: What has to hold, likewise.
-        max_iterations: Iterations of the acquisition optimiser.
+        constraints: The constraints. Default: those of the strategy's `RiskRecipe`.
+        max_iterations: Maximum number of iterations of the acquisition optimiser.
         reduce: Maps a model, an environment, the measure and the constraints to the acquisition
             function's inputs: a model and keyword arguments.
 

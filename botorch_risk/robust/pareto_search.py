@@ -77,9 +77,9 @@ class ObjectiveRisks:
         return torch.stack([bound.mean(X) for bound in self.bounds], dim=-1)
 
     def worst_slack(self, X: Tensor) -> Tensor | None:
-        r"""The smallest excess of a constraint's lower bound over its limit, `R x n`.
+        r"""The smallest excess of any constraint's lower bound over its limit, `R x n`.
 
-        In standard deviations of the outcome; None without constraints.
+        It is in standard deviations of the outcome; None without constraints.
         """
         if self.constraints is None:
             return None
@@ -92,9 +92,8 @@ class ObjectiveRisksRecipe:
 
     Args:
         risk_measures: One for each objective; larger is better.
-        constraints: What has to hold.
-        constraint_beta: Squared width of the bounds of the constraints, by which a decision is
-            feasible with confidence.
+        constraints: The constraints on outcomes. constraint_beta: Squared width of the constraints'
+        bounds: a decision counts as feasible if the lower bounds reach their limits.
     """
 
     risk_measures: Sequence[RiskMeasure]
@@ -164,7 +163,7 @@ class ParetoSearch(ReportedMethod):
         return found
 
     def recommend(self, view: View) -> Tensor:
-        r"""The set of each replicate, `R x p x d_x`, NaN where one has fewer than p."""
+        r"""The set of each replicate, `R x p x d_x`, NaN where a replicate has fewer than p."""
         risks: ObjectiveRisks = view.belief
         with torch.no_grad():
             values, slacks = risks.mean(view.decisions), risks.worst_slack(view.decisions)
@@ -186,7 +185,7 @@ def of_measures(
 ) -> ParetoSearch:
     r"""The method that chooses rows by a given rule and recommends a set by these risks.
 
-    `choose` chooses rows. The other arguments mean the same as in `pareto_search`.
+    `choose` is the rule that chooses rows. The other arguments are those of `pareto_search`.
     """
     check_beta(constraint_beta)
     recipe = ObjectiveRisksRecipe(risk_measures, tuple(constraints), constraint_beta)
@@ -201,13 +200,13 @@ def of_measures(
 
 
 def pareto_optimal(X: Tensor, values: Tensor, slack: Tensor | None = None) -> Tensor:
-    r"""The decisions that no other one dominates, each once, in the order of their evaluation.
+    r"""The decisions that no other dominates, each once, in the order of their evaluation.
 
     Args:
         X: Decisions, `n x d_x`.
-        values: The values to maximise, `n x m`; a decision with a NaN is not offered.
-        slack: `n`; if given, only decisions with a non-negative value are offered, or otherwise the
-            one with the largest value.
+        values: The values to maximise, `n x m`; a decision with a NaN is left out.
+        slack: `n`; if given, only decisions with a slack >= 0 are considered or, if there are none,
+            the one with the largest slack.
 
     Raises:
         InputDataError: If no decision has all its values.
@@ -247,8 +246,8 @@ class HypervolumeImprovement:
     r"""BoTorch's qLogNEHVI of risks [Daulton2021nehvi]_, an `acquisition` of `pareto_search`.
 
     Args:
-        reference_point: A value of each risk; only points above all of them count.
-        num_samples: Samples of the risks.
+        reference_point: One value for each risk; only decisions above all of them count.
+        num_samples: Number of samples of the risks.
     """
 
     reference_point: tuple[float, ...]
@@ -286,7 +285,7 @@ class HypervolumeImprovement:
 
 
 def quasi_random_sampler(num_samples: int) -> SobolQMCNormalSampler:
-    r"""Quasi-random samples of the current stream of PyTorch."""
+    r"""A sampler of quasi-random numbers, seeded from PyTorch's current random state."""
     return SobolQMCNormalSampler(torch.Size([num_samples]), seed=int(torch.randint(2**31, (1,))))
 
 
@@ -318,27 +317,29 @@ def pareto_search(
     replicate. It recommends the evaluated decisions that are Pareto optimal by the risks of the
     posterior mean, `R x p x d_x`; see `ParetoSearch`.
 
-    The risk of each objective is taken by itself, as BoTorch's `IndependentCVaR` does; the
-    multivariate value-at-risk of [Daulton2022mars]_, a set for each decision, is another risk.
+    The risk of each objective is computed separately, as in BoTorch's `IndependentCVaR`; the
+    multivariate value-at-risk of [Daulton2022mars]_, which is a set for each decision, is not
+    supported.
 
     `tell` takes `R x q x k x m` outcomes, the objectives first. Other arguments are as in
     `risk_search`.
 
     Args:
         risk_measure: One measure for all objectives, or one for each; larger is better.
-        num_objectives: How many. Default: the number of measures, or 2 for a single one.
-        reference_point: A value of each risk, in its units; only points above all of them count.
-            Needed unless `acquisition` is given.
+        num_objectives: The number of objectives. Default: the number of measures, or 2 for a single
+            one.
+        reference_point: One value for each risk, in its units; only decisions above all of them
+            count. Needed unless `acquisition` is given.
         acquisition: As in `risk_search`, for several outcomes.
             Default: `HypervolumeImprovement(reference_point)`.
         max_iterations: Iterations of the acquisition optimiser.
-        w_is_chosen: Whether w is chosen (`DecisionThenValue`), in the initial design by the mean
-            of the importances of the measures; otherwise the environment draws it, and it is
-            observed with the outcomes.
+        w_is_chosen: Whether w is chosen (`DecisionThenValue`; in the initial design, by the mean of
+            the measures' importances); otherwise the environment draws it, and it is observed with
+            the outcomes.
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
 
     Raises:
-        UnsupportedError: If w is chosen although it perturbs the decision.
+        UnsupportedError: If w is chosen although the environment perturbs the decision.
 
     Example:
         >>> from botorch_risk.examples import environment, unit

@@ -16,15 +16,15 @@ class RiskObjective(MCAcquisitionObjective):
 
         objective(x) = risk_measure([f(x, w_j)]_j, weights_j)
 
-    Like BoTorch's `VaR` and `CVaR`, it is for a model whose input transform expands a point to
-    `n_w`, but with any weights and any measure. `robust` is faster, and the only way with
-    constraints or several outcomes: BoTorch would pass these the samples of all `q n_w` points.
+    Like BoTorch's `VaR` and `CVaR`, it needs a model whose input transform expands a point to `n_w`
+    points, but it takes any weights and any measure. `robust` is faster, and the only way with
+    constraints or several outcomes: BoTorch would pass to these the samples of all `q n_w` points.
 
     BoTorch's `VaR(alpha, n_w)` is `ValueAtRisk(1 - alpha, strict=True)`. Its `CVaR(alpha, n_w)`
     averages the `n_w - ceil(alpha n_w) + 1` lowest values, one more than `(1 - alpha) n_w` if
     that is a whole number: for k values in all it is `ConditionalValueAtRisk(k / n_w)`.
 
-    Risks of joint samples as in [Cakmak2020risk]_.
+    The risks are those of joint samples, as in [Cakmak2020risk]_.
 
     Args:
         environment: The points to which the model's input transform expands each, with their
@@ -33,7 +33,7 @@ class RiskObjective(MCAcquisitionObjective):
 
     Raises:
         UnsupportedError: If the measure needs points and the environment has none.
-        ValueError: If a part of BoTorch has no counterpart.
+        ValueError: If a BoTorch transform or measure has no counterpart here.
 
     Example:
         >>> import torch

@@ -36,7 +36,8 @@ class Robust(NamedTuple):
     r"""A model of risks, and the options of an acquisition function on it.
 
     Attributes:
-        model: Its posterior is the joint distribution of the risks of decisions.
+        model: The model of risks: its posterior is the joint distribution of the risks of
+            decisions.
         options: Keyword arguments of the acquisition function: `objective`, if there are
             constraints or several outcomes, and `constraints`, in standard deviations of each
             observed outcome.
@@ -56,23 +57,24 @@ def robust(
 ) -> Robust:
     r"""Turn any Monte-Carlo acquisition function of BoTorch into one of a risk.
 
-    The reduction happens in the posterior: the samples that objectives and constraints see are
-    `sample_shape x batch_shape x q x m`, one risk each. A reduction in the objective would
-    come too late: BoTorch passes `constraints` the samples of all `q n_w` points, which raises an
-    error or, at q = 1, silently gives a wrong value. The user's model is not changed.
+    The reduction happens in the posterior: the samples that objectives and constraints receive are
+    `sample_shape x batch_shape x q x m`, one risk each. A reduction in the objective would come too
+    late: BoTorch passes `constraints` the samples of all `q n_w` points, which raises an error or,
+    at q = 1, silently gives a wrong value. The user's model is not changed.
 
     For outcomes without risk, such as a cost of x, put the returned model into BoTorch's
-    `ModelList` together with another one.
+    `ModelList` together with a model of these outcomes.
 
     Args:
         model: A fitted model of (x, w), or of x for environments that perturb x; or a list of such
             models.
-        environment: The environment of a decision; one for all objectives, or one each. BoTorch's
-            `InputPerturbation` and `AppendFeatures` are accepted, if made from a tensor.
-        risk_measure: One for all objectives, or one each; larger is better. BoTorch's are accepted
-            if their `n_w` is the number of values, all of equal weight.
+        environment: The environment of a decision: one for all objectives, or one for each.
+            BoTorch's `InputPerturbation` and `AppendFeatures` are accepted, if made from a tensor.
+        risk_measure: One measure for all objectives, or one for each; larger is better. BoTorch's
+            are accepted if their `n_w` is the number of values, all of equal weight.
         constraints: Constraints that have to hold under a risk.
-        objectives: The outcomes of the model to maximise. Default: all without a constraint.
+        objectives: The outcomes of the model to maximise. Default: all outcomes without a
+            constraint.
         memory_limit: The maximum memory, in GiB, of one joint distribution.
 
     Returns:
@@ -81,7 +83,7 @@ def robust(
         no options.
 
     Raises:
-        UnsupportedError: If a model does not fit; see `RobustModel`.
+        UnsupportedError: If a model is not supported; see `RobustModel`.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
+r"""Test problems of decisions under risk, as subclasses of BoTorch's test functions."""
 
 from .certified import CertifiedProblem
 from .deceptive import H1, Deceptive

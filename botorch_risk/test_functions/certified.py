@@ -46,17 +46,17 @@ class CertifiedProblem(EnvironmentalTestProblem):
 
         objective(x) = risk(f(x, W)),  W on finitely many points
 
-    `closed_forms.FORMS` lists the functions, in units of their standard deviation over the cube. W
-    has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`, or 9 x
-    9 of them. The objective is exact, and no decision is better than `optimal_risk` by more than
-    1e-6: see bench/studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
-    `optimizers` are of `f`; for these functions both are unknown.
+    `closed_forms.FORMS` lists the functions, which are in units of their standard deviation over
+    the cube. W has 33 values in [0, 1], weighted by a normal density (`bell_shaped_environment`),
+    or 9 x 9 values if it has two variables. The objective is exact, and no decision is better than
+    `optimal_risk` by more than 1e-6: see bench/studies/open_benchmark. As everywhere in BoTorch,
+    `optimal_value` and `optimizers` are of `f`; for these functions both are unknown.
 
     Args:
         form: The function, a key of `FORMS`.
-        risk: One of `RISKS`: levels of 0.1, mean minus variance, balls round the distribution
-            of W of radius 0.3 in total variation and 0.1 in maximum mean discrepancy (kernel
-            of lengthscale 0.2).
+        risk: One of `RISKS`: measures of the tail at the level 0.1, mean minus variance, and balls
+            around the distribution of W, of radius 0.3 in total variation and 0.1 in maximum mean
+            discrepancy (kernel of lengthscale 0.2).
         noise_std: Standard deviation of the noise that `forward` adds.
         dtype: The dtype of the bounds and of the distribution's points.
 
@@ -98,7 +98,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The problem's or another risk of decisions, `... x d_x -> ...`."""
+        r"""The problem's risk of decisions, or another one, `... x d_x -> ...`."""
         self._check_decisions(X)
         environment = environment_of(self.num_environment)
         return risk_over(environment, X, self._evaluate_true, risk or self.risk_measure)
@@ -109,7 +109,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
 
 
 def environment_of(num_variables: int, dtype: torch.dtype = torch.double) -> DiscreteEnvironment:
-    r"""The distribution of W: 33 points of one variable, 9 x 9 of two."""
+    r"""The distribution of W: 33 points for one variable, 9 x 9 for two."""
     line = bell_shaped_environment()
     if num_variables == 1:
         return DiscreteEnvironment(line.points.to(dtype), line.weights.to(dtype))

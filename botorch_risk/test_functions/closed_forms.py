@@ -1,7 +1,7 @@
 r"""Formulas of a decision and an environmental variable, on the unit cube.
 
-Each takes the coordinates of (x, w) one by one and uses nothing but operators and methods, so a
-proof about a formula, such as bounds by interval arithmetic, is a proof about the code.
+Each takes the coordinates of (x, w) one by one and uses only their operators and methods, so a
+proof about the formula, such as bounds by interval arithmetic, applies to the code itself.
 """
 
 import math
@@ -13,12 +13,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ClosedForm:
-    r"""A formula with its numbers of variables.
+    r"""A formula, with its numbers of variables and its scale.
 
     Args:
         name: The name.
-        num_decision: The number of decisions, the first coordinates.
-        num_environment: The number of environmental variables, the last ones.
+        num_decision: The number of decision variables, which are the first coordinates.
+        num_environment: The number of environmental variables, which are the last coordinates.
         formula: Maps the coordinates, each in [0, 1], to the outcome, which is maximised.
         scale: The standard deviation of the outcome over the unit cube, by which it is divided.
     """
@@ -109,12 +109,12 @@ def branin_product(z: Sequence[Any]) -> Any:
 
 
 def shifted_camel(z: Sequence[Any]) -> Any:
-    r"""The camel function of two decisions that miss their targets by up to 0.15."""
+    r"""The camel function, for two decisions that miss their targets by up to 0.15."""
     return camel([z[0] + 0.3 * (z[2] - 0.5), z[1] + 0.3 * (z[3] - 0.5)])
 
 
 def shifted_hill(z: Sequence[Any]) -> Any:
-    r"""Gramacy and Lee's hill and hollow, of decisions that miss their targets by up to 0.2."""
+    r"""Gramacy and Lee's hill and hollow, for decisions that miss their targets by up to 0.2."""
     a, b = 4 * z[0] - 2 + 1.6 * (z[2] - 0.5), 4 * z[1] - 2 + 1.6 * (z[3] - 0.5)
     return a * (-(a.square() + b.square())).exp()
 
@@ -125,7 +125,7 @@ def shifted_mccormick(z: Sequence[Any]) -> Any:
 
 
 def shifted_ridge(z: Sequence[Any]) -> Any:
-    r"""A sharp peak next to a broad one, of decisions that miss their targets by up to 0.1.
+    r"""A sharp peak next to a broad one, for decisions that miss their targets by up to 0.1.
 
     Without the shift the sharp peak is the better one.
     """

@@ -8,7 +8,7 @@ from botorch_risk.test_functions.repeats import ConstantNoiseProblem
 
 
 class Deceptive(ConstantNoiseProblem):
-    r"""A narrow peak in every input between two wide slopes that lead away from it; maximised.
+    r"""In every input, a narrow peak between two wide slopes that lead away from it; maximised.
 
         f(x) = ( mean_i g_i(x_i) ) ** 2,    alpha_i = i / (d + 1)
 
@@ -17,9 +17,9 @@ class Deceptive(ConstantNoiseProblem):
                  5 (x - alpha_i) / (alpha_i - 1) + 1    to (1 + 4 alpha_i) / 5
                  (x - 1) / (1 - alpha_i) + 4/5          to 1
 
-    on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions has it as
-    -f, minimised, with these pieces; Appendix C of [Ha2023uhe]_ prints the third and the fourth
-    without "+ 1" and "+ 4/5", which would make jumps.
+    on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions has -f,
+    minimised, with these pieces; Appendix C of [Ha2023uhe]_ prints the third and the fourth without
+    "+ 1" and "+ 4/5", so that f would jump.
 
     Raises:
         ValueError: If `dim` is less than 1.
@@ -62,10 +62,10 @@ class H1(ConstantNoiseProblem):
                / sqrt((x_1 - 8.6998)^2 + (x_2 - 6.7665)^2 + 1)
 
     From [Soest2003h1]_. The maximum is 2. The box is `[-half_width, half_width]^2`; the usual one
-    is [-100, 100]^2. UHE-BO does not say which it used, and [-25, 25]^2 is in use too.
+    is [-100, 100]^2. The paper of UHE-BO does not state its box; [-25, 25]^2 is in use too.
 
     Raises:
-        ValueError: If the box does not hold the optimum.
+        ValueError: If the box does not contain the optimum.
     """
 
     dim = 2

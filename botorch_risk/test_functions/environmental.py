@@ -18,12 +18,13 @@ def draw_outcomes(
     num_repeats: int,
     generator: Generator | Sequence[Generator],
 ) -> Tensor:
-    r"""Repeats of several outcomes with Gaussian noise of a known standard deviation each.
+    r"""Repeats of several outcomes, each with Gaussian noise of a known standard deviation.
 
         outcome_i = values_i + noise_std_i * N(0, 1)
 
-    `batch_shape x q x k x m`, of `batch_shape x q x m` values and `m` standard deviations. The
-    other arguments, and the errors, are those of `RepeatedTestProblem.sample_repeats`.
+    The result is `batch_shape x q x k x m`, for `batch_shape x q x m` values and `m` standard
+    deviations. The other arguments, and the errors, are those of
+    `RepeatedTestProblem.sample_repeats`.
     """
     check_counts(num_repeats=num_repeats)
     shape = (*values.shape[:-1], num_repeats, values.shape[-1])
@@ -49,9 +50,9 @@ MAX_EVALUATIONS = 2**20  # of the function at once, to bound memory
 class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
     r"""A maximised function `f(x, w)` with a known distribution of W.
 
-    The first `num_decision` columns of the inputs are the decision, the other ones w. The objective
-    is a measure of risk of `f(x, W)` at a decision; `optimal_value` and `optimizers` belong to `f`,
-    as everywhere in BoTorch.
+    The first `num_decision` columns of the inputs are the decision, and the others are w. The
+    objective is a measure of risk of `f(x, W)` at a decision; `optimal_value` and `optimizers`
+    belong to `f`, as everywhere in BoTorch.
 
     It has the interface that the experiment loop of `botorch_risk_bench` needs for a problem with
     contexts. A subclass sets `environment` and defines `objective` and `_evaluate_true`.
@@ -82,7 +83,7 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
         return self.bounds[:, : self.num_decision]
 
     def draw_contexts(self, X: Tensor, generator: Generator | Sequence[Generator]) -> Tensor:
-        r"""The values of W, `(R x) q x d_w`, that decisions `(R x) q x d_x` meet."""
+        r"""The values of W, `(R x) q x d_w`, that decisions `(R x) q x d_x` happen to meet."""
         return self.environment.sample(X.shape[-2], generator)
 
     @abstractmethod
@@ -116,7 +117,7 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
 def risk_over(
     environment: IndependentEnvironment, X: Tensor, function: Callable[[Tensor], Tensor], risk: Risk
 ) -> Tensor:
-    r"""A measure of risk of a function over an environment, in float64 and in bounded memory.
+    r"""The risk of a function over an environment, in float64 and in bounded memory.
 
     `function` maps pairs (x, w), `... x d`, to a `...` tensor.
     """

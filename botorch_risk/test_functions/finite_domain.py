@@ -15,8 +15,9 @@ class FiniteDomainProblem(RepeatedTestProblem):
 
         outcome(x) = f(x) + sqrt(noise variance) N(0, 1)
 
-    Points are looked up exactly. A row of NaN in `X` asks for nothing; its value and its outcomes
-    are NaN. If the noise can be chosen, the last column of `X` is the number of the level, from 0.
+    Points are looked up exactly. A row of NaN in `X` stands for no point; its value and its
+    outcomes are NaN. If the noise can be chosen, the last column of `X` is the number of the level,
+    from 0.
 
     Args:
         domain: `|D| x d` distinct points.
@@ -60,7 +61,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
         variances = as_floating(noise, "noise").double().flatten()
         self.noise_variances = tuple(variances.tolist())
         if not self.noise_variances:
-            raise ValueError("Expected finite noise variances >= 0, one at least. Got none.")
+            raise ValueError("Expected at least one finite noise variance >= 0. Got none.")
         if not (fits := (variances >= 0) & variances.isfinite()).all():
             raise ValueError(
                 f"Expected finite noise variances >= 0. Got {first_wrong(variances, fits)}."
@@ -90,7 +91,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
 
         Raises:
             BotorchTensorDimensionError: If the shape does not fit.
-            InputDataError: If a point is not in the domain, or a level not one of the levels.
+            InputDataError: If a point is not in the domain, or a level does not exist.
         """
         index = self._index(X)
         known = index.clamp_min(0)

@@ -21,9 +21,9 @@ _SEARCH_SIDE = 161  # sixteen points a lengthscale
 class GaussianProcessSample(FiniteDomainProblem):
     r"""A draw from a GP with a squared exponential kernel of variance 1, on a grid of [0, 1]^2.
 
-    The function of the experiment on noise levels in Sec. 4 of [Bogunovic2016truvar]_, on 50 x 50
-    points with lengthscale 0.1. The kernel is a product over the inputs, so the draw is exact up to
-    rounding and fast.
+    It is the function of the experiment on noise levels in Sec. 4 of [Bogunovic2016truvar]_, on 50
+    x 50 points with lengthscale 0.1. The kernel is a product over the inputs, so the draw is exact
+    up to rounding and fast.
 
     Args:
         seeds: An integer for one function, `values: |D|`; or one seed for each of `R`
@@ -60,11 +60,11 @@ class GaussianProcessSample(FiniteDomainProblem):
 class PosteriorMeanFunctions:
     r"""Smooth functions on [0, 1]^2: posterior means of a GP given 200 of its values.
 
-    The synthetic functions for optimisation in Sec. 4 of [Bogunovic2016truvar]_: 200 points uniform
-    at random, values drawn from a GP with a squared exponential kernel of lengthscale 0.1 and
-    variance 1. The experiment's noise variance, 1e-6, is added to the diagonal of the kernel
-    matrix, which would otherwise be singular for close points. The maxima are found by a dense grid
-    and ascent from it.
+    These are the synthetic functions for optimisation in Sec. 4 of [Bogunovic2016truvar]_: 200
+    uniformly random points, with values drawn from a GP with a squared exponential kernel of
+    lengthscale 0.1 and variance 1. The experiment's noise variance, 1e-6, is added to the diagonal
+    of the kernel matrix, which would otherwise be singular for close points. The maxima are found
+    by a dense grid and ascent from it.
 
     Attributes:
         centers: `R x n x 2` points.
@@ -113,7 +113,7 @@ class PosteriorMeanFunctions:
     def on_grid(
         self, side: int = 50, noise: float | Sequence[float] = JITTER
     ) -> FiniteDomainProblem:
-        r"""The functions on a uniform grid, whose largest value is below `maximum`."""
+        r"""The functions' values on a uniform grid, the largest of which is below `maximum`."""
         return FiniteDomainProblem(unit_grid(side), self._grid_values(side), noise)
 
     def _grid_values(self, side: int) -> Tensor:

@@ -24,7 +24,7 @@ def local_maxima(
 ) -> tuple[Tensor, Tensor]:
     r"""Climb with L-BFGS-B from the best points of a dense grid that lie apart.
 
-    Deterministic and in float64. The grid resolves up to three inputs well.
+    The search is deterministic and in float64. The grid is dense enough for up to three inputs.
 
     Args:
         function: A differentiable function from points `n x d` to values `n`.
@@ -140,7 +140,7 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
     def optimal_mean_variance(self, risk_aversion: float) -> tuple[Tensor, float]:
         r"""The optimizer of `mean_variance`, a `d`-tensor, and its value, found by `local_maxima`.
 
-        Among equal optima, the one with the least noise.
+        Among equal optima, it is the one with the least noise.
 
         Raises:
             ValueError: If `risk_aversion` is negative or not finite.
@@ -274,7 +274,7 @@ class HeteroscedasticBranin(SigmoidNoiseProblem):
 
 
 class HeteroscedasticHartmann(HeteroscedasticTestProblem):
-    r"""Hartmann negated, of three or six inputs; `[0, 1]^d`.
+    r"""The negated Hartmann function of three or six inputs on `[0, 1]^d`.
 
         f(x) = -Hartmann(x)
         std(x) = 0.1 + exp(-|x - x*|^2 / (2 0.2^2)),          d = 3: a bump round the maximiser of f
@@ -315,7 +315,7 @@ class HeteroscedasticHartmann(HeteroscedasticTestProblem):
 
 
 class HeteroscedasticCamel(HeteroscedasticTestProblem):
-    r"""The six-hump camel function negated, its two equal maxima unequally noisy.
+    r"""The six-hump camel function negated, with unequal noise at its two equal maxima.
 
         f(x) = -SixHumpCamel(x) on [-2, 2] x [-1, 1]
         std(x) = 0.4 exp(x_1)

@@ -1,4 +1,4 @@
-r"""Base class for problems whose experiments are run `k` times at each point."""
+r"""Base class for problems in which each point is measured `k` times."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
     def sample_repeats(
         self, X: Tensor, num_repeats: int, generator: Generator | Sequence[Generator]
     ) -> Tensor:
-        r"""Repeats of the experiment at each point, `batch_shape x q x k`.
+        r"""Repeated outcomes at each point, `batch_shape x q x k`.
 
         Args:
             X: The points, `batch_shape x q x d`, within the bounds.

@@ -29,8 +29,8 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
 
         objective(x) = VaR(f(x, W)) = inf {v : P(f(x, W) <= v) >= risk_level}
 
-    The setting of [Nguyen2021vucb]_, Sec. 4 and Appendix I, where w is a part of the query. The
-    distribution of W is one of
+    This is the setting of [Nguyen2021vucb]_, Sec. 4 and Appendix I, where w is a part of the query.
+    The distribution of W is one of
 
     - `"discrete"`: equidistant points of the unit cube of W, bounds included, with probabilities
       proportional to `prod_i exp(-(w(i) - 0.5)^2 / 0.1^2)`;
@@ -41,7 +41,7 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
     midpoints. As everywhere in BoTorch, `optimal_value` and `optimizers` belong to `f`;
     `optimal_decision` and `optimal_value_at_risk` belong to the objective.
 
-    A subclass defines `_evaluate_true` and names the optima for both distributions.
+    A subclass defines `_evaluate_true` and states the optima for both distributions.
 
     Args:
         distribution: The distribution of W.
@@ -225,7 +225,7 @@ class ValueAtRiskGoldsteinPrice(ValueAtRiskTestProblem):
 class ValueAtRiskHartmann(ValueAtRiskTestProblem):
     r"""Hartmann's function of three inputs, negated; one or two of them are environmental.
 
-    Hartmann-(1, 2) has 64 points of W, Hartmann-(2, 1) 100 in the discrete case.
+    In the discrete case, Hartmann-(1, 2) has 64 points of W, and Hartmann-(2, 1) has 100.
 
     Source: [Nguyen2021vucb]_, Sec. 4.1.
 

@@ -229,7 +229,7 @@ class MeanVarianceSearch(Method):
         return self.best_of(view, view.decisions, view.recorded)
 
     def best_of(self, view: View, measured: Tensor, recorded: Tensor | None = None) -> Tensor:
-        r"""The best of measured decisions `R x n x d` by the reporting rule, or of all, `R x d`."""
+        r"""The best of measured decisions `R x n x d` by the reporting rule, or of any."""
         bound, rule = self.weights.lower(view.belief), self.rule
         if rule == "posterior_mean_everywhere":
             objective = replace(self.weights, beta=0.0, noise_beta=None)
