@@ -28,8 +28,7 @@ can be deleted without a change in the core:
     tables         finite tables of conditions x contexts, with rules that are exact over all pairs
     testing        the laws of every part, for parts that you wrote yourself
 
-`ax` puts all of it into Ax. A separate distribution, `botorch_risk_bench`, has the benchmarks of
-this package.
+`ax` puts all of it into Ax. A separate distribution, `botorch_risk_bench`, has the benchmarks.
 
 Shapes are written in one vocabulary everywhere:
 

@@ -38,13 +38,13 @@ def first_wrong(values: Tensor, fits: Tensor) -> str:
 
 
 def in_short(value: Any) -> str:
-    r"""A value for an error, in one line: of a tensor, an array or a list the first few entries."""
+    r"""A value in one line for an error; a tensor, array or list is cut to a few entries."""
     text = _SHORT.repr(value.tolist() if isinstance(value, Tensor | np.ndarray) else value)
     return type(value).__name__ if "\n" in text else text
 
 
 def check_kind(kind: Any, /, **values: Any) -> None:
-    r"""Raise TypeError unless each is of this type, or ValueError if the type names choices."""
+    r"""Raise TypeError unless each has this type, or ValueError if the type lists choices."""
     for name, value in values.items():
         if not _is_a(value, kind):
             is_choice = any(get_origin(each) is Literal for each in (kind, *get_args(kind)))
@@ -190,7 +190,7 @@ def in_order(name: str, values: Any, *axes: Sequence[Any]) -> Any:
 
 
 def check_rows(name: str, values: Tensor, columns: str = "d_w") -> None:
-    r"""Raise unless values are `batch_shape x n x columns`, none of them empty, all finite."""
+    r"""Raise unless values are `batch_shape x n x columns`, finite, and no dimension is empty."""
     if values.dim() < 2 or 0 in values.shape:
         raise BotorchTensorDimensionError(
             f"Expected `{name}` to have shape `batch_shape x n x {columns}`, without an empty "

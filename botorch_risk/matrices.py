@@ -4,8 +4,7 @@ If a covariance of outcomes at given points has no Cholesky factor, `safe_root` 
 prior variance to the diagonal of that entry of the batch, 1e-8 in float64 and 1e-5 in float32; then
 linear_operator's `psd_safe_cholesky` adds 1e-8, 1e-7 and at last 1e-6. The covariance of training
 data, which contains their noise, goes to `psd_safe_cholesky` directly, as in GPyTorch. In a fit,
-hyperparameters whose matrix has no factor count as having no finite likelihood, and the line search
-steps back from them.
+hyperparameters without a factor have no finite likelihood: the line search turns back.
 """
 
 import torch
@@ -47,8 +46,7 @@ def inverse_of_factored(factor: Tensor) -> Tensor:
 def sums_at(index: Tensor, values: Tensor, size: int) -> Tensor:
     r"""Sums of `values: ... x m` at the positions `index: ... x m`, `... x size`.
 
-    The order of addition is always the same, which `scatter_add` and `index_add` do not promise on
-    a GPU.
+    The order of addition is fixed, which `scatter_add` and `index_add` do not promise on a GPU.
     """
     total = values.new_zeros(*values.shape[:-1], size)
     if values.device.type == "cpu":
@@ -67,8 +65,7 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     r"""Cholesky factors `batch_shape x Q x Q`; with a jitter only for entries that need it.
 
     The jitter is relative to `scale`, the prior variance. The factor is meant for samples: it has
-    no small pivot, but may have a small singular value, whose inverse multiplies rounding errors in
-    a solve.
+    no small pivot, but a small singular value may amplify rounding errors in a solve.
     """
     jitter = jitter_of(covariance) * scale
     factor, info = torch.linalg.cholesky_ex(covariance)

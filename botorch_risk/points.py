@@ -68,7 +68,7 @@ class TBatch:
         return cls(shape, dims if shape[dims:] == batch_shape else 0, m)
 
     def fold(self, X: Tensor) -> Tensor:
-        r"""Points `batch_shape x (t-batch m) x d`; replicates that share points all have them."""
+        r"""Points `batch_shape x (t-batch m) x d`; shared points are repeated per replicate."""
         if X.shape[:-2] != self.shape:
             X = X.expand(*self.shape, *X.shape[-2:])
         if self.dims == 0:

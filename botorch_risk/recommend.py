@@ -79,7 +79,7 @@ class ConstraintBounds(Protocol):
     def check_points(self, X: Tensor) -> None: ...
 
     def slacks(self, X: Tensor) -> Tensor:
-        r"""Lower bounds minus their limits, `num_constraints x batch_shape x n`."""
+        r"""Lower bounds minus the values to reach, `num_constraints x batch_shape x n`."""
         ...
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
@@ -157,8 +157,8 @@ class ObjectiveOfMean:
             scores = scores.squeeze(-1)
         if scores.dim() >= X.dim():
             raise UnsupportedError(
-                "Expected one objective. Got several, whose trade-offs "
-                f"`robust.pareto_search` finds, of {self.name}."
+                f"Expected one objective. Got several, of {self.name}: see "
+                "`robust.pareto_search` for trade-offs."
             )
         return self.sign * scores.masked_fill(missing, torch.nan)
 
@@ -235,8 +235,8 @@ def recommend(
         bound: The confidence bound of the final model; or, for the rule `"posterior_mean"`, an
             analytic or Monte-Carlo acquisition function of BoTorch, on `robust(...)` or on any
             model. Its objective is then evaluated at the posterior mean, which for `robust` is the
-            risk of the posterior mean. Its pending points and its improvement are ignored. Instead
-            of an entropy search, pass `PosteriorMean(model)`.
+            risk of the posterior mean. Nothing else of it is used. Instead of an entropy search,
+            pass `PosteriorMean(model)`.
         X: `batch_shape x n x d` points to choose from, usually the evaluated ones; for a risk over
             the environment, decisions without w.
         rule: The reporting rule.
@@ -419,8 +419,7 @@ def recommend_everywhere(
         equality_constraints: Linear equalities, in the same form.
 
     Returns:
-        The decisions, `R x d_x`. A row below `n` refers to an evaluated decision; `n` means the
-        optimiser's.
+        The decisions, `R x d_x`. Rows below `n` are those of `evaluated`; `n` is the optimiser's.
 
     Example:
         >>> from botorch_risk.acquisition import RiskUpperConfidenceBound

@@ -181,9 +181,9 @@ def sobol_points_of_each(seeds: Sequence[int], num_points: int, dim: int) -> Ten
     r"""The scrambled Sobol points of each seed, `seeds x num_points x dim`.
 
     Each seed applies a random digital shift and a random linear scrambling to one sequence
-    [Matousek1998discrepancy]_, as torch's `SobolEngine` does, but for all seeds at once; seed by
-    seed, it takes a tenth of the time of a round with many replicates. A smaller number of points
-    gives the first of a larger number.
+    [Matousek1998discrepancy]_, as torch's `SobolEngine` does, but for all seeds at once: its loop
+    over seeds is a tenth of the time of a round with many replicates. Fewer points are the first of
+    more.
     """
     bits, used = SobolEngine.MAXBIT, (num_points - 1).bit_length()  # and the directions used
     words = Draws(seeds, "Sobol").words(1 + used, dim).swapaxes(0, 1) >> np.uint64(64 - bits)

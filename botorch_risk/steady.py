@@ -50,8 +50,7 @@ def is_known(key: Hashable) -> bool:
 def remember(key: Hashable, kept: Any) -> None:
     r"""Note that a check has passed, if there is a block.
 
-    An object's address is a valid key only while the object lives: `kept` lives as long as the
-    block.
+    An object's address is a valid key while the object lives: `kept` lives as long as the block.
     """
     known = _known.get()
     if known is not None:
@@ -130,8 +129,7 @@ def moved(tensor: Tensor, like: Tensor) -> Tensor:
 def sent(array: ndarray | Tensor, to: torch.device) -> Tensor:
     r"""Copy a host array to a device without waiting.
 
-    CUDA reads memory that is not pinned before the call returns, so the array may then be
-    overwritten.
+    CUDA reads memory that is not pinned before the call returns, so the array may be overwritten.
     """
     return torch.as_tensor(array).to(to, non_blocking=True)
 

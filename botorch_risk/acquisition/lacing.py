@@ -227,11 +227,10 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
     `VaR(f(x)) >= VaR(l(x)) >= l(x, w)`. For the coherent measures of `covering_mask` the width is
     at least as large as the width of the risk's bounds.
 
-    The smallest such bound of all rounds bounds the regret of the best decision so far. For any
-    other decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with
-    `best` the maximiser of `acqf`. The probability of the bound follows from `beta`: see
-    `bayesian_beta` and `rkhs_beta`. Pending decisions do not count, as nothing is known about them
-    yet.
+    The smallest bound of all rounds bounds the regret of the best decision so far. For any other
+    decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with `best`
+    the maximiser of `acqf`. Its probability follows from `beta`: see `bayesian_beta` and
+    `rkhs_beta`. Pending decisions do not count, as nothing is yet known of them.
 
     Args:
         acqf: The bound by which the decisions, and values of W for them, were chosen.

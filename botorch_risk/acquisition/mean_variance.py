@@ -333,8 +333,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
             X_pending: `n' x d` points under evaluation.
 
         Raises:
-            UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is of
-                another.
+            UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is another.
         """
         model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
         if type(posterior_transform) not in (type(None), ScalarizedPosteriorTransform):

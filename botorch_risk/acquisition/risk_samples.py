@@ -37,11 +37,10 @@ def risk_samples(
 
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
-            environment that perturbs x. Of a `SampledGP`, each member is sampled `num_samples`
+            environment that perturbs x. Each member of a `SampledGP` is sampled `num_samples`
             times.
         environment: The distribution of W.
-        risk_measure: Any measure. A ball in maximum mean discrepancy solves a problem for each
-            sample.
+        risk_measure: Any measure. A ball in maximum mean discrepancy solves a program per sample.
         X: Decisions, `batch_shape x m x d_x`.
         num_samples: Number of Sobol samples, best a power of 2.
         posterior_transform: Reduces the outcomes of the model to one, or flips its sign.

@@ -135,8 +135,8 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
 
     Expected regret is then at most `2.63 sqrt(g K log K)`. Algorithm 1 of [Ha2023uhe]_ has this
     rate with K = 2 and g = t / 2, the number of choices in t evaluations:
-    `sqrt(4 log 2 / ((e - 1) t))`. In its Appendix A.4, g is smaller than the total reward; the
-    corollary needs an upper bound.
+    `sqrt(4 log 2 / ((e - 1) t))`. In Appendix A.4 g is below the total reward; it should be an
+    upper bound.
 
     Args:
         max_reward: An upper bound g of the total reward of the best arm, such as the number of
@@ -164,8 +164,7 @@ class ScaledReward(NamedTuple):
     r"""Scaled rewards, and whether they are informative.
 
     Args:
-        value: The scaled rewards, `R`; NaN if there is no reward, or no outcome by which to scale
-            it.
+        value: The scaled rewards, `R`; NaN without a reward, or without an outcome to scale it by.
         saturated: Whether the reward lies beyond the outcomes of the initial design, above or
             below, `R`: clipped rewards there no longer distinguish the arms.
     """

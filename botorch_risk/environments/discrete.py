@@ -65,7 +65,7 @@ class DiscreteEnvironment(IndependentEnvironment):
             )
 
     def some(self, index: Sequence[int] | int) -> Self:
-        r"""The distributions of some entries of the batch, or of one, without its dimension."""
+        r"""The distributions of some entries of the batch; one entry has no batch dimension."""
         points = self.points.expand(*self.weights.shape, -1)
         return type(self)(points[index], self.weights[index], self.categories)
 

@@ -218,7 +218,7 @@ class IndependentEnvironment(Environment):
         return torch.stack([lower, upper])
 
     def supports(self, W: Tensor) -> Tensor:
-        r"""Whether `batch_shape x n x d_w` values are in the support: points of positive weight."""
+        r"""Whether `batch_shape x n x d_w` values are in the support: at points of weight > 0."""
         W = self.as_values(W)
         points = self.points.to(W)
         scale = points.abs().amax(dim=-2, keepdim=True)  # of each column: their units may differ
@@ -239,8 +239,7 @@ class IndependentEnvironment(Environment):
 def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
     r"""The inputs of one value of W for each decision, `batch_shape x m x d`.
 
-    The inputs come from `Environment.expand`, and replicates may share them; the index is
-    `batch_shape x m`.
+    The inputs of `Environment.expand` may be shared by replicates; the index is `batch_shape x m`.
     """
     inputs = inputs.expand(*index.shape, *inputs.shape[-2:])
     rows = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])

@@ -49,8 +49,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     The distribution of W in SBO-KDE and DRBO-KDE, Sec. 3 and B.1 of [Huang2024kde]_; the paper uses
     `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol points match. A
-    bandwidth below the floor (from one value, or identical ones) is raised to it; `at_floor` tells
-    where.
+    bandwidth below the floor (from one value, or identical ones) is raised to it: see `at_floor`.
 
     Choose `bandwidth="leave_one_out"`, which allows for rounded values, for distributions of
     several modes within bounds, once there are about 100 values: see `leave_one_out_bandwidth` for
@@ -68,10 +67,9 @@ class KernelDensityEnvironment(IndependentEnvironment):
         rule: Points of equal weight: `"sobol"`, a scrambled Sobol sequence over kernels and
             quantiles; `"monte_carlo"`, independent draws. Points weighted by the density:
             `"quadrature"`, Gauss-Legendre nodes on a grid over the bounds: far more exact for a
-            smooth function of 1 or 2 dimensions (where 64 or 256 nodes beat 1,024 other points), if
-            the kernels are not too narrow for the grid.
-        n_ball: Number of Sobol points added over the bounds, of weight 0, where a ball may put
-            mass.
+            smooth function of 1 or 2 dimensions (where 64 or 256 nodes beat 1,024 other points),
+            unless kernels are too narrow for it.
+        n_ball: Number of further Sobol points over the bounds, of weight 0, for a ball's mass.
         ddof: 0 or 1, for the standard deviation in Silverman's rule.
         relative_floor: The smallest bandwidth, relative to the range of the bounds or, without
             bounds, of the observed values.

@@ -55,18 +55,16 @@ class LabelFrequencies:
 
         p(w, l) = (1 / t) sum_i K(w, w_i) (1{l = l_i} + prior[l] / t) / (1 + sum_k prior[k] / t)
 
-    Each point is repeated for each label. All labels share the bandwidth: if the numbers lie in
-    separate places for different labels, `bandwidth="leave_one_out"` of the density keeps them
-    separate.
+    Each point is repeated for each label. All labels share the bandwidth: if different labels have
+    separate numbers, `bandwidth="leave_one_out"` of the density keeps them separate.
 
     Args:
         categories: The columns of contexts that are labels, from 0. Default: all.
         prior: The number of contexts that the prior of each label is worth, > 0; or one number for
-            each label, `K`, in the order of `labels`. Known frequencies times a large number fix
-            the frequencies.
-        density: Learns the other columns: a function, called as
-            `density(observed, bounds=, seeds=)`, that returns a `KernelDensityEnvironment`.
-            Default: one of 64 points.
+            each label, `K`, in the order of `labels`. Known frequencies times a large number stay
+            fixed.
+        density: Learns the other columns: `density(observed, bounds=, seeds=)` returns a
+            `KernelDensityEnvironment`. Default: one of 64 points.
 
     Example:
         >>> lots = LabelFrequencies()

@@ -40,9 +40,8 @@ class ObservedContexts:
         learn: Maps contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
             Default: a `KernelDensityEnvironment` of 256 points. `LabelFrequencies()` if columns
             are labels, which have no order.
-        may_leave: Whether numbers (but never labels) outside the bounds are accepted. A kernel
-            density then counts them at the bounds (`at_bounds="clip"`); other learners must accept
-            them.
+        may_leave: Whether numbers, but no labels, may be outside the bounds. A kernel density then
+            counts them at the bounds (`at_bounds="clip"`); other learners must accept them.
 
     Raises:
         ValueError: If contexts may leave the bounds and a density does not clip them.

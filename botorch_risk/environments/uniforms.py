@@ -77,7 +77,7 @@ def legendre_axes(bounds: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def normalized(masses: Tensor) -> Tensor:
-    r"""Masses divided by their sum over the last dimension, which a quadrature must get right."""
+    r"""Masses divided by their sum over the last dimension, which has to be near 1."""
     total = masses.sum(dim=-1, keepdim=True)
     if not ((total - 1).abs() < UNRESOLVED).all():
         worst = total.flatten()[(total - 1).abs().argmax()].item()

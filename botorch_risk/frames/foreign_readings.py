@@ -21,9 +21,8 @@ class ForeignReadings(NamedTuple):
 
     Attributes:
         frame: A DataFrame of settings, conditions and outcomes, one reading per row.
-        settings: The settings, as `FrameExperiment` takes them; None if the source does not name
-            them.
-        outcomes: The outcome with its direction; None if the source does not name it.
+        settings: The settings, as `FrameExperiment` takes them; None if the source has none.
+        outcomes: The outcome with its direction; None if the source has none.
         running: A DataFrame of settings that are being evaluated.
     """
 

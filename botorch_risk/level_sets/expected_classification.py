@@ -38,8 +38,7 @@ class ExpectedClassification(RiskLookahead):
     the share of the variances that the reading explains.
 
     Args:
-        X_compared: The decisions to classify, `batch_shape x P x d_x`; those whose class is certain
-            add nothing.
+        X_compared: The decisions to classify, `batch_shape x P x d_x`; certain ones add 0.
         threshold: The level h, a number or `batch_shape`; or several levels, `batch_shape x K`,
             whose counts are summed.
         beta: Squared width of the interval of a risk, a number or `batch_shape`; 3.84 is 95 %.

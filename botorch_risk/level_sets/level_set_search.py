@@ -136,8 +136,7 @@ class ClassifyRisk(ReportedMethod):
 
     Args:
         report: An `EnvironmentRisk` whose rule of choice is `classes`.
-        classes: The goals and the confidence that a class requires, with the rule for the next
-            reading.
+        classes: The goals, the confidence that a class requires, and the rule for readings.
     """
 
     classes: ReadingOfClasses

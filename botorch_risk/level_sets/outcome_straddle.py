@@ -45,9 +45,8 @@ class Straddle(PointwiseAcquisitionFunction):
 
     The default is the straddle heuristic, `1.96 sigma`; `beta=9` is the ambiguity of GCHK
     [Gotovos2013lse]_, an algorithm that maximises it over the points that no earlier bounds have
-    classified. The score is >= 0 exactly where the present bounds do not classify a point. (The
-    appendix of the TRUVAR paper lacks the minus sign.) Single-outcome, q = 1: use
-    `sequential=True`.
+    classified. The score is >= 0 exactly where the present bounds do not classify a point.
+    (TRUVAR's appendix lacks the minus sign.) Single-outcome, q = 1: use `sequential=True`.
 
     Example:
         >>> import torch

@@ -36,9 +36,8 @@ def level_set(
     objective, but these trials do not look for the best arm.
 
     Args:
-        threshold: The level, in units of the objective's metric, whether that is maximised or
-            minimised; for an objective of several metrics, such as `"y - z"`, a value of that
-            expression.
+        threshold: In units of the objective's metric, whether that is maximised or minimised; for
+            an objective of several metrics, such as `"y - z"`, a value of that expression.
         num_initial: The number of trials of the Sobol sequence.
         seed: Seed of the Sobol sequence and of every other draw.
         acquisition: The acquisition function, which takes `threshold`.

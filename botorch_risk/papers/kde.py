@@ -416,8 +416,7 @@ def discrepancy_schedule(
 def discrepancy_kernel(context_bounds: Tensor) -> Kernel:
     r"""A squared exponential of amplitude 1; its lengthscale is 0.2 of the range of each context.
 
-    With it, the ball contains nearly every distribution for many rounds. The paper states no
-    kernel.
+    With it, the ball contains nearly every distribution for many rounds. The paper states none.
     """
     lower, upper = as_floating(context_bounds, "bounds")
     return partial(_squared_exponential, ranges=upper - lower)

@@ -36,8 +36,7 @@ from botorch_risk.strategies.strategy import Strategy
 class MeasuredBox(SpaceOfBox):
     r"""Decisions of a box, with the number of readings in one extra, last column.
 
-    The number asked for may differ from the number observed: a missing reading is NaN among the
-    outcomes.
+    The number is the one asked for: a missing reading is NaN among the outcomes.
 
     Args:
         box: The decisions.
@@ -60,7 +59,7 @@ class MeasuredBox(SpaceOfBox):
         return self.box.num_columns + 1
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Scrambled Sobol points, a function of each seed alone, with their number of readings."""
+        r"""Scrambled Sobol points, a function of each seed alone, with numbers of readings."""
         X = self.box.initial(seeds, num_points)
         return torch.cat([X, torch.full_like(X[..., :1], self.initial_repeats)], dim=-1)
 
@@ -88,8 +87,7 @@ class RepeatsRule(Protocol):
 
         Args:
             view: The replicates, whose belief is a `MeanVarianceGP` on the unit cube.
-            reporting: The method that has the weights of the objective and the options of the
-                acquisition optimiser.
+            reporting: The weights of the objective, and the options of the acquisition optimiser.
             measured: `R x n x d` decisions, in the order of the rows of the model.
 
         Returns:

@@ -48,19 +48,17 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         score(x) = max_k max_a log( E[max(V_k(a) - V_k(b), 0)] / (moving_cost + k reading_cost) )
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
 
-    b is the measured or pending point with the largest posterior mean V now, and a is x or another
-    measured or pending point. The score is the knowledge gradient [Frazier2009kgcb]_ of the best
-    pair, a lower bound of that over all points. Means and noise both learn from readings, by
-    updates of rank one:
+    b is the measured or pending point with the largest posterior mean now, and a is x or another
+    such point. This is the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of
+    that over all points. Means and noise both learn from readings, by updates of rank one:
 
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
 
     so the noise is a martingale, log-normal in one Z, and the mean is Gaussian in another. If x has
     c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third reading
-    adds more information about the noise than the first two together. Single-outcome, q = 1: use
-    `sequential=True`. `choose` compares new readings at the maximiser with more readings at
-    measured points.
+    tells more about the noise than the first two together. Single-outcome, q = 1: use
+    `sequential=True`. `choose` compares the maximiser with more readings at measured points.
 
     Args:
         model: A fitted mean-variance model that learns its noise with the log link, of batch
@@ -130,9 +128,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     def score(self, X: Tensor) -> Tensor:
         r"""The best log rate at `batch_shape x m x d` points that count as new, `batch_shape x m`.
 
-        It uses ten quadrature nodes of the log noise, since an optimiser calls it many times, and
-        is inaccurate for gains below exp(-8) of the prior's standard deviation; `log_rates` is
-        exact.
+        It uses ten quadrature nodes of the log noise, as an optimiser calls it many times, and is
+        inaccurate for gains below exp(-8) prior standard deviations; `log_rates` is exact.
         """
         X = as_points(X, self.model)
         self.check_points(X)

@@ -64,11 +64,10 @@ class RankOneGain:
     def of(
         cls, model: Any, risk_aversion: float, num_compared: int, X_pending: Tensor | None = None
     ) -> RankOneGain:
-        r"""Compare the best measured or pending point and those with the best chances.
+        r"""Compare the best measured or pending point with the most promising others.
 
         A pending point may be recommended once it is measured. If it were not compared, readings
-        next to it would be credited with a gain over the measured points that the pending point
-        already brings.
+        next to it would be credited with the gain that it brings already.
 
         Args:
             X_pending: `batch_shape x n' x d`, or `n' x d` for all of the batch.

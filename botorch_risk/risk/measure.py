@@ -28,9 +28,8 @@ class RiskMeasure(ABC):
     r"""A functional of values and their probabilities.
 
     A subclass states in `monotone` whether raising a value can only raise the result: only then is
-    the risk of an upper bound an upper bound of the risk. A measure that is not overrides
-    `_bounds`. `in_unit_of_outcome` states whether adding a constant to all values adds it to the
-    result.
+    the risk of an upper bound an upper bound of the risk. Others override `_bounds`.
+    `in_unit_of_outcome` states whether a constant added to all values is added to the result.
 
     Example:
         >>> class Hurwicz(RiskMeasure):  # between the worst value and the best

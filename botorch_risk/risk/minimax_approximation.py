@@ -28,11 +28,10 @@ class MinimaxApproximation(RiskMeasure):
         lower     = max(E - radius S, min v)             S^2 = max_d {(d'v)^2 : 1'd = 0, d'Kd <= 1}
         risk      = (lower + upper) / 2,   or min v from radius* on
 
-    where `E = p'v`, `radius*` is the discrepancy between the weights p and a distribution with all
-    mass at the smallest value, and `S^2 = v'K^-1 v - (1'K^-1 v)^2 / (1'K^-1 1)` is the sensitivity:
-    the lower bound drops the constraint q >= 0. It needs only matrix products and solves no
-    program. We re-derived it from the convexity of V; the midpoint is off by at most half of
-    `upper - lower`.
+    where `E = p'v`, `radius*` is the discrepancy between the weights p and all mass at the smallest
+    value, and `S^2 = v'K^-1 v - (1'K^-1 v)^2 / (1'K^-1 1)` is the sensitivity: the lower bound
+    drops the constraint q >= 0. It needs only matrix products and solves no program. We re-derived
+    it from the convexity of V; the midpoint is off by at most half of `upper - lower`.
 
     Not monotone in the values, and it jumps when the smallest value moves to another point;
     `bounds` gives valid bounds if each value lies in an interval.

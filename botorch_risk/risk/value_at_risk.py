@@ -35,8 +35,7 @@ class ValueAtRisk(PickingRiskMeasure):
             n_w equal weights whenever `risk_level * n_w` is an integer.
 
     Warns:
-        UserInputWarning: If the level is above 0.5, as BoTorch's alpha usually is; once for each
-        level.
+        UserInputWarning: If the level is above 0.5, as BoTorch's alpha mostly is; once per level.
 
     Example:
         >>> values, weights = torch.tensor([3.0, 1.0, 2.0, 4.0]), torch.full((4,), 0.25)

@@ -41,10 +41,9 @@ class MonteCarloDecision:
     and raw samples of the method.
 
     Args:
-        acquisition: A class or function such as `qLogNoisyExpectedImprovement`, called as
+        acquisition: A class such as `qLogNoisyExpectedImprovement`, or a function, called as
             `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the last two if
-            `robust` returns them. A class receives an objective in standard deviations, so that its
-            smoothing has no unit.
+            `robust` returns them. A class is given an objective without a unit, for its smoothing.
         risk_measure: One measure for all objectives, or one for each; or a schedule,
             `risk_measure(t, d_w)`. Default: the one of the strategy's `RiskRecipe`.
         constraints: The constraints. Default: those of the strategy's `RiskRecipe`.

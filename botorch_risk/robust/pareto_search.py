@@ -133,7 +133,7 @@ class ObjectiveRisksRecipe:
 
 @dataclass(frozen=True)
 class ParetoSearch(ReportedMethod):
-    r"""Recommends the evaluated decisions that are Pareto optimal in the risks of the mean.
+    r"""Recommends the evaluated decisions that are Pareto optimal by the risks of the mean.
 
     A decision that was evaluated several times counts once. With constraints, the decisions are
     those that meet them with confidence; if no decision does, it is the one whose worst bound
@@ -317,17 +317,15 @@ def pareto_search(
     replicate. It recommends the evaluated decisions that are Pareto optimal by the risks of the
     posterior mean, `R x p x d_x`; see `ParetoSearch`.
 
-    The risk of each objective is computed separately, as in BoTorch's `IndependentCVaR`; the
-    multivariate value-at-risk of [Daulton2022mars]_, which is a set for each decision, is not
-    supported.
+    The risk of each objective is computed separately, as in BoTorch's `IndependentCVaR`. The
+    multivariate value-at-risk of [Daulton2022mars]_, a set for each decision, is a different risk.
 
     `tell` takes `R x q x k x m` outcomes, the objectives first. Other arguments are as in
     `risk_search`.
 
     Args:
         risk_measure: One measure for all objectives, or one for each; larger is better.
-        num_objectives: The number of objectives. Default: the number of measures, or 2 for a single
-            one.
+        num_objectives: The number of objectives. Default: that of the measures, or 2 for one.
         reference_point: One value for each risk, in its units; only decisions above all of them
             count. Needed unless `acquisition` is given.
         acquisition: As in `risk_search`, for several outcomes.

@@ -36,8 +36,7 @@ class Robust(NamedTuple):
     r"""A model of risks, and the options of an acquisition function on it.
 
     Attributes:
-        model: The model of risks: its posterior is the joint distribution of the risks of
-            decisions.
+        model: A model whose posterior is the joint distribution of decisions' risks.
         options: Keyword arguments of the acquisition function: `objective`, if there are
             constraints or several outcomes, and `constraints`, in standard deviations of each
             observed outcome.
@@ -73,8 +72,7 @@ def robust(
         risk_measure: One measure for all objectives, or one for each; larger is better. BoTorch's
             are accepted if their `n_w` is the number of values, all of equal weight.
         constraints: Constraints that have to hold under a risk.
-        objectives: The outcomes of the model to maximise. Default: all outcomes without a
-            constraint.
+        objectives: The outcomes of the model to maximise. Default: all without a constraint.
         memory_limit: The maximum memory, in GiB, of one joint distribution.
 
     Returns:
@@ -118,8 +116,8 @@ def robust(
             roles.append((reduction, each))
         elif not isinstance(each, NoisyChanceConstraint):
             raise UnsupportedError(
-                "Expected constraints on outcomes, whose samples may meet them: no "
-                f"`NoiseConstraint`, which `ConstrainedUpperConfidenceBound` takes. Got {each!r}."
+                "Expected constraints that samples of outcomes can meet; for a `NoiseConstraint` "
+                f"use `ConstrainedUpperConfidenceBound`. Got {each!r}."
             )
         else:
             _check_alone(each, objectives)

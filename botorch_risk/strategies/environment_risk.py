@@ -314,8 +314,7 @@ class Turn:
 
     Args:
         pick: The number of the choice within the batch, from 0.
-        pending: The rows that run, then the rows chosen before, `R x p x d`; None if there are
-            none.
+        pending: The rows that run, then those chosen before, `R x p x d`; None if there are none.
     """
 
     method: EnvironmentRisk

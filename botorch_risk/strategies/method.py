@@ -55,8 +55,7 @@ class Classification:
     ) -> Classification:
         r"""Join the classifications of some replicates into one of all.
 
-        Replicates without an outcome have no high and no low point, and their probabilities are
-        NaN.
+        Replicates without an outcome have no high or low points, and NaN as probabilities.
         """
         _, first = parts[0]
         shape = (num_replicates, *first.high.shape[1:])

@@ -340,8 +340,7 @@ class Strategy:
         `built_with.check_alike` compares the arguments, and names the first difference.
 
         Warns:
-            UserInputWarning: If an argument is a function with another name, which may have been
-            renamed.
+            UserInputWarning: If an argument is a function with another name, perhaps a renamed one.
 
         Raises:
             ValueError: If it is not a state, was damaged, has other arguments, or has rows that

@@ -15,9 +15,8 @@ class FiniteDomainProblem(RepeatedTestProblem):
 
         outcome(x) = f(x) + sqrt(noise variance) N(0, 1)
 
-    Points are looked up exactly. A row of NaN in `X` stands for no point; its value and its
-    outcomes are NaN. If the noise can be chosen, the last column of `X` is the number of the level,
-    from 0.
+    Points are looked up exactly. A row of NaN in `X` is no point; its value and outcomes are NaN.
+    If the noise can be chosen, the last column of `X` is the number of the level, from 0.
 
     Args:
         domain: `|D| x d` distinct points.
@@ -148,7 +147,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
 
 
 def unit_grid(side: int, dim: int = 2, dtype: torch.dtype = torch.double) -> Tensor:
-    r"""The points of a uniform grid on the unit cube, `side^dim x dim`, the last input fastest.
+    r"""The points of a uniform grid on the unit cube, `side^dim x dim`; the last input varies most.
 
     Raises:
         ValueError: If there is no point or no input.

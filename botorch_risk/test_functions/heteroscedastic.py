@@ -238,7 +238,7 @@ class HeteroscedasticSine(SigmoidNoiseProblem):
 
 
 class HeteroscedasticBranin(SigmoidNoiseProblem):
-    r"""Branin negated, its three equal maxima unequally noisy; `d = 2` on `[-5, 10] x [0, 15]`.
+    r"""Branin negated, with three equal, unequally noisy maxima; on `[-5, 10] x [0, 15]`.
 
         f(x) = -Branin(x)
         level(x) = (noise_scale * sigmoid(2 (x_1 - 3.2)) + 0.2)

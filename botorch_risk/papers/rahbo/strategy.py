@@ -98,9 +98,8 @@ class MeanVarianceSearch(Method):
         raw_samples: Raw samples of the acquisition optimiser.
         num_samples: Number of samples of both processes' hyperparameters for predictions and
             intervals. They use the evidence of all readings, whatever the choices use
-            (`MeanVarianceSamples`), and are drawn when an interval is first needed. 0 is for the
-            model that chooses, whose upper bound of the noise may be far too low
-            (`docs/coverage.md`).
+            (`MeanVarianceSamples`), and are drawn for the first interval. 0 is for the model that
+            chooses, whose upper bound of the noise may be far too low (`docs/coverage.md`).
 
     Example:
         >>> from botorch_risk.examples import unit
@@ -350,8 +349,7 @@ def rahbo_us(
 
     For `num_uncertainty` rounds it samples where the noise is least known; after that it maximises
     `ucb_f(x) - risk_aversion * mean_var(x)`. The noise model still learns from every point, as in
-    the paper. Evaluations of the first stage cost as much as others: count their regret too, or
-    report it with and without them.
+    the paper. Its first stage costs evaluations: count their regret, or report it both ways.
 
     Args:
         num_uncertainty: Rounds of the first stage (10 in the paper's Branin).

@@ -192,8 +192,7 @@ class RelativeLevelSet(LevelSetGoal):
 
     A point is high if its lower bound is above the optimistic level, computed from `max_M u`, and
     low if its upper bound is below the pessimistic one, computed from `max_M l`. A classified point
-    whose upper bound reaches `max_M l` may be the maximum, on which the level depends, and stays in
-    M.
+    whose upper bound reaches `max_M l` may be the maximum that sets the level, and stays in M.
 
     With a baseline of 0, the paper's form, a negative maximum is below h, so that no point is high:
     put the baseline below every possible value of f.

@@ -93,8 +93,7 @@ class SampleDomain(Method):
             probabilities of classes, given all data, from `scaled_gp`, or from `model` if one is
             given. Proposals and the sets of the paper use the fit. Use 0 for the fitted
             hyperparameters, whose 95 % intervals contained .53 to .94 of f in development
-            (`docs/coverage.md`). No effect if hyperparameters are known, or for an estimator of
-            another kind.
+            (`docs/coverage.md`). No effect if hyperparameters are known, or for another estimator.
         classes: The source of the classes of a level set. `"belief"`: the probabilities given all
             data, so that a later reading may change a class. `"epochs"`: the sets of the sampler,
             by the bounds of its rounds, Eqs. (6) and (7) of [Bogunovic2016truvar]_, which keep a

@@ -32,8 +32,7 @@ class Cost(Protocol):
             level: The number of the noise level, from 0; `None` if there is no choice.
 
         Returns:
-            `batch_shape x m` costs, or what broadcasts to them, such as one number if all cost the
-            same.
+            `batch_shape x m` costs, or what broadcasts to them, such as one number for all.
         """
         ...
 
@@ -82,8 +81,7 @@ class SamplingTerms:
 
     Attributes:
         noise: The known noise variance: a number, `|D|` values on the domain, or a function from
-            `... x m x d` points to `... x m` values. `None` stands for the noise inferred by the
-            model.
+            `... x m x d` points to `... x m` values. `None` means the noise inferred by the model.
         levels: Noise levels, instead of `noise`.
         cost: The cost function; `None` if a sample costs 1, or what its level costs.
 
