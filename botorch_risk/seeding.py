@@ -182,8 +182,7 @@ def sobol_points_of_each(seeds: Sequence[int], num_points: int, dim: int) -> Ten
 
     Each seed applies a random digital shift and a random linear scrambling to one sequence
     [Matousek1998discrepancy]_, as torch's `SobolEngine` does, but for all seeds at once: its loop
-    over seeds is a tenth of the time of a round with many replicates. Fewer points are the first of
-    more.
+    over seeds takes a tenth of a round with many replicates. Fewer points are the first of more.
     """
     bits, used = SobolEngine.MAXBIT, (num_points - 1).bit_length()  # and the directions used
     words = Draws(seeds, "Sobol").words(1 + used, dim).swapaxes(0, 1) >> np.uint64(64 - bits)

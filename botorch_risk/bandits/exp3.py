@@ -135,8 +135,7 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
 
     Expected regret is then at most `2.63 sqrt(g K log K)`. Algorithm 1 of [Ha2023uhe]_ has this
     rate with K = 2 and g = t / 2, the number of choices in t evaluations:
-    `sqrt(4 log 2 / ((e - 1) t))`. In Appendix A.4 g is below the total reward; it should be an
-    upper bound.
+    `sqrt(4 log 2 / ((e - 1) t))`. In Appendix A.4, g is below the reward instead of above it.
 
     Args:
         max_reward: An upper bound g of the total reward of the best arm, such as the number of

@@ -60,7 +60,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
         variances = as_floating(noise, "noise").double().flatten()
         self.noise_variances = tuple(variances.tolist())
         if not self.noise_variances:
-            raise ValueError("Expected at least one finite noise variance >= 0. Got none.")
+            raise ValueError("Expected finite noise variances >= 0, at least one. Got none.")
         if not (fits := (variances >= 0) & variances.isfinite()).all():
             raise ValueError(
                 f"Expected finite noise variances >= 0. Got {first_wrong(variances, fits)}."

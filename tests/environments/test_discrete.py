@@ -66,7 +66,7 @@ def test_refuses_what_is_no_probability(probabilities):
 
 def test_refuses_points_that_are_none():
     for points in (torch.zeros(0, 1), torch.zeros(3), torch.zeros(3, 0)):
-        with pytest.raises(BotorchTensorDimensionError, match=r"with no dimension empty. Got"):
+        with pytest.raises(BotorchTensorDimensionError, match=r"without an empty dimension. Got"):
             DiscreteEnvironment(points)
     with pytest.raises(InputDataError, match=r"Expected finite `points`. Got \[inf\] at \(1, 0\)"):
         DiscreteEnvironment(torch.tensor([[[0.0]], [[math.inf]]]))
@@ -159,7 +159,7 @@ def test_refuses_what_is_no_data():
     for build in (lambda w: EmpiricalGrid(w, THREE), lambda w: StandardDeviationBox(w, 8, 0)):
         with pytest.raises(InputDataError, match=r"finite `observed`. Got \[nan\] at \(1,\)"):
             build(torch.tensor([[0.5], [math.nan]]).double())
-        with pytest.raises(BotorchTensorDimensionError, match=r"with no dimension empty. Got"):
+        with pytest.raises(BotorchTensorDimensionError, match=r"without an empty dimension. Got"):
             build(THREE[:0])
     with pytest.raises(InputDataError, match=r"Expected finite `perturbations`. Got \[nan\]"):
         InputPerturbation(THREE * math.nan)

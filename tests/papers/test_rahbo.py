@@ -76,7 +76,7 @@ def test_uncertainty_sampling_comes_first() -> None:
     assert (acqf.evaluate(strategy.ask() / 2) >= acqf.evaluate(grid).amax(-1, True) - 1e-6).all()
     with pytest.raises(ValueError, match="`num_uncertainty` to be at least 0"):
         build(rahbo_us, num_uncertainty=-1)
-    with pytest.raises(ValueError, match=r"be learnt\. Got known_noise=<function"):
+    with pytest.raises(ValueError, match=r"is not known\. Got known_noise=<function"):
         build(rahbo_us, num_uncertainty=1, known_noise=lambda X: X[..., :1])
 
 
