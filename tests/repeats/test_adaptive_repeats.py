@@ -200,7 +200,7 @@ def test_a_round_asks_for_one_point() -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"`budget` to be at least 1\. Got 0"):
         adaptive_repeats(PROBLEM.bounds, 0, budget=0, **OPTIONS)
-    with pytest.raises(UnsupportedError, match="without recorded bounds.* Got 'recorded_lower"):
+    with pytest.raises(UnsupportedError, match="without recorded bounds"):
         adaptive_repeats(PROBLEM.bounds, 0, report="recorded_lower_confidence_bound", **OPTIONS)
     with pytest.raises(ValueError, match="Expected `initial_repeats`"):
         adaptive_repeats(PROBLEM.bounds, 0, initial_repeats=0, **OPTIONS)

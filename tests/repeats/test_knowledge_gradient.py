@@ -108,7 +108,7 @@ def test_bad_input() -> None:
         with pytest.raises(ValueError, match="Expected `reading_cost` to be finite and > 0"):
             LogRiskAverseKnowledgeGradient(model, reading_cost=cost)
     for counts in ([], [0, 2], [2.5]):
-        with pytest.raises(ValueError, match="Expected one or more whole `num_repeats`, each at least 1"):
+        with pytest.raises(ValueError, match="one or more whole `num_repeats`, each at least 1"):
             LogRiskAverseKnowledgeGradient(model, num_repeats=counts)
     with pytest.raises(ValueError, match=r"`num_compared` to be at least 1. Got 0"):
         LogRiskAverseKnowledgeGradient(model, num_compared=0)

@@ -46,7 +46,7 @@ def test_the_design_counts_whole_numbers_by_what_the_limits_leave_to_them() -> N
             r"Got `column 0 \+ column 1 \+ column 2 == 1` and `column 0 \+ column 1 >= 1.5`, which "
             "exclude each other",
         ),
-        ([LinearLimit({0: 1, 1: 1, 2: 1}, "<=", 0)], ValueError, "leave a choice. Got only one setting"),
+        ([LinearLimit({0: 1, 1: 1, 2: 1}, "<=", 0)], ValueError, "choice. Got only one setting"),
         ([LinearLimit({3: 1}, "<=", 0)], ValueError, r"Expected columns in \[0, 3\)"),
         ([LinearLimit({0: 1, -3: 1}, "<=", 0)], ValueError, "Expected each column once"),
         ([LinearLimit({"resin": 1}, "<=", 0)], TypeError, "columns by number"),
