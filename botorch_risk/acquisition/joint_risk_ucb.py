@@ -35,7 +35,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
     Args:
         model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
             environment that perturbs x.
-        environment: As in `RiskUpperConfidenceBound`, like the other arguments.
+        environment: As in `RiskUpperConfidenceBound`, and so are the arguments not listed here.
         num_samples: Number of Sobol samples of the outcomes over W, best a power of 2.
 
     Raises:

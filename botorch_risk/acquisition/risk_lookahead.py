@@ -38,8 +38,8 @@ class RiskLookahead(PointwiseAcquisitionFunction):
 
     If w can be chosen, a decision is scored at the w of `best_value`; otherwise its score is
     averaged over W. Building the object evaluates the measure `num_samples P` times, which is slow
-    for a ball in maximum mean discrepancy: each solves an optimisation problem. Single-outcome, q =
-    1: use `sequential=True`, which counts pending readings as outcomes at the model's own mean.
+    for a ball in maximum mean discrepancy: each evaluation solves a program. Single-outcome, q = 1:
+    use `sequential=True`, which counts pending readings as outcomes at the model's own mean.
 
     Args:
         model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an

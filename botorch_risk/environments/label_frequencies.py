@@ -135,8 +135,9 @@ class LabelFrequencies:
         r"""The equal-tailed interval of each frequency, whose posterior is a beta distribution.
 
         Args:
-            observed: As in `posterior`, `batch_shape x t x d_w`, like the bounds. bounds: The
-            bounds of the contexts, `2 x d_w`. coverage: Probability, in (0, 1).
+            observed: Contexts, `batch_shape x t x d_w`, as in `posterior`.
+            bounds: The bounds of the contexts, `2 x d_w`.
+            coverage: Probability, in (0, 1).
 
         Returns:
             The lower and the upper ends, `batch_shape x K x 2`.
@@ -155,7 +156,7 @@ class LabelFrequencies:
         r"""The distribution of contexts: all labels, with the posterior mean of their frequencies.
 
         Args:
-            observed: As in `posterior`, `batch_shape x t x d_w`, like the bounds.
+            observed: Contexts, `batch_shape x t x d_w`, as in `posterior`.
             bounds: The bounds of the contexts, `2 x d_w`.
             seeds: One for each replicate, for the density of columns that are not labels.
 

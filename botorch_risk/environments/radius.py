@@ -89,7 +89,7 @@ def cross_validated_radius(
     that no group shows.
 
     Args:
-        ball: As in `bootstrap_radius`, like `contexts` and `coverage`.
+        ball: As in `bootstrap_radius`, and so are `contexts` and `coverage`.
         observed: Values of W, `t x d_w`.
         groups: The group of each value: `t` whole numbers, at least two of them different.
         num_splits: The number of random halves.

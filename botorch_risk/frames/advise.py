@@ -34,7 +34,7 @@ class Advice:
 
     Args:
         anywhere: The best setting, tried or not, with its risk; one row of a DataFrame.
-        tried: The best of the settings that were tried, likewise.
+        tried: The best of the settings that were tried, in the same form.
         luckiest: The row with the best reading, often a lucky one, with the risk of its setting.
         next: The settings to read next, one per row.
         verdict: Whether the model can be trusted, and if not, why.

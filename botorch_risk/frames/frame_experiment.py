@@ -169,7 +169,7 @@ class FrameExperiment:
         self._single.cancel(self._settings(frame))
 
     def correct(self, frame: Any) -> None:
-        r"""Replace readings that were told. The experiment goes on as if these had been told.
+        r"""Replace readings that were told, as if the new ones had been told in their place.
 
         Args:
             frame: A DataFrame of outcomes, whose index has the rows of `data`. Outcomes without a

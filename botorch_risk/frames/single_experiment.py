@@ -24,10 +24,10 @@ class SingleExperiment:
     DataFrames, names and labels. `ask` returns `q x d`, and `tell` takes the readings in long form,
     in any order. Equal rows in one call of `tell` are readings of one point. A row is
 
-    1. a row of this round, if its decision runs: `ask` has proposed it, and it is not told yet; 2.
-    else a further reading, if it equals an earlier row: it joins the readings of that row, as if
-    they had come together, and does not start a new round; 3. else a new point of this round, such
-    as one that was measured before the first `ask`.
+    1. a row of this round, if its decision runs: `ask` has proposed it, and it is not told yet;
+    2. else a further reading, if it equals an earlier row: it joins the readings of that row, as if
+       they had come together, and does not start a new round;
+    3. else a new point of this round, such as one that was measured before the first `ask`.
 
     Rows are equal if all their digits are; if the instrument rounds a setting, always tell the same
     form of it. Contexts are part of a row: the same setting with a different context is a different

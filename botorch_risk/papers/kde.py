@@ -368,7 +368,7 @@ def kernel_density(
 
 
 def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any]:
-    r"""Options of a density that add as many points in the whole box, where a ball may put mass."""
+    r"""Options of a density that add `n_w` points in the whole box, where a ball may put mass."""
     return {"n_ball": n_w, **(density_options or {})}
 
 

@@ -92,8 +92,9 @@ class ObjectiveRisksRecipe:
 
     Args:
         risk_measures: One for each objective; larger is better.
-        constraints: The constraints on outcomes. constraint_beta: Squared width of the bounds of
-        the constraints. If the lower ones reach the limits, a decision counts as feasible.
+        constraints: The constraints on outcomes.
+        constraint_beta: Squared width of the bounds of the constraints. If the lower ones reach the
+            limits, a decision counts as feasible.
     """
 
     risk_measures: Sequence[RiskMeasure]

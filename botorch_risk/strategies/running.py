@@ -64,7 +64,8 @@ def left_running(running: Tensor, told: Tensor, space: Space, near: float = NEAR
     unless the distance is infinite, so that any row stands for any other.
 
     Args:
-        running: `R x p x d_asked`, padded with NaN. told: Rows of the history, `R x q x d`.
+        running: `R x p x d_asked`, padded with NaN.
+        told: Rows of the history, `R x q x d`.
         near: The largest distance at which a row stands for another, in diagonals of the box.
 
     Returns:

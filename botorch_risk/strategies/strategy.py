@@ -224,7 +224,7 @@ class Strategy:
     def correct(self, rows: Sequence[int], Y: Tensor) -> None:
         r"""Replace the readings of rows that `tell` has received.
 
-        The state becomes as if these had been told from the start: all rounds are learnt again.
+        The state becomes as if the new ones had been told at once: all rounds are learnt again.
 
         Args:
             rows: Rows of the history, each once.

@@ -81,10 +81,10 @@ class ReadPairs(NamedTuple):
 
     Attributes:
         prior: The prior covariance.
-        of_conditions: `R x n_x x n x 3`, the first factors of the prior. of_contexts:
-        `R x n x 3 x n_w`, the second factors of the prior. noise: `R`, the variance of one more
-        reading of a known pair. factor: `R x n x n`, the inverse of `L`, with which one product
-        whitens.
+        of_conditions: `R x n_x x n x 3`, the first factors of the prior.
+        of_contexts: `R x n x 3 x n_w`, the second factors of the prior.
+        noise: `R`, the variance of one more reading of a known pair.
+        factor: `R x n x n`, the inverse of `L`, with which one product whitens.
     """
 
     prior: PairCovariance

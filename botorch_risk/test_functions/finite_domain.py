@@ -147,7 +147,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
 
 
 def unit_grid(side: int, dim: int = 2, dtype: torch.dtype = torch.double) -> Tensor:
-    r"""The points of a uniform grid on the unit cube, `side^dim x dim`; the last input varies most.
+    r"""The points of a uniform grid on the unit cube, `side^dim x dim`, the last input fastest.
 
     Raises:
         ValueError: If there is no point or no input.

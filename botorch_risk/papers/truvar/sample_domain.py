@@ -210,7 +210,7 @@ class SampleDomain(Method):
 
     @property
     def repeats_settings(self) -> bool:
-        r"""True: the paper's rule may read a point twice, as when only one point is left."""
+        r"""True, as the paper's rule may read a point twice: one point may be the only one left."""
         return True
 
     def propose(self, view: View) -> Tensor:
