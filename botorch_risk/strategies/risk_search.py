@@ -171,7 +171,7 @@ def risk_search(
             whose reading most reduces the variance of the risk (`select_value`).
         joint: Whether the objective's bound is a `JointRiskUpperConfidenceBound`, under the joint
             posterior over W. Default: True if w is chosen by the default rules and the measure
-            solves no optimisation problem (as a ball in maximum mean discrepancy does). On one
+            solves no optimisation problem (a ball in maximum mean discrepancy solves one). On one
             thread, a decision in two dimensions takes 0.1 s at 256 values and 0.4 s at 1,024; with
             another kernel than the squared exponential, or w that depends on the decision, the cost
             grows with the square to the cube of the number of values, to 3 s and a minute.
