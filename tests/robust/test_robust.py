@@ -217,7 +217,7 @@ def test_noise_that_was_learnt() -> None:
     cautious = NoisyChanceConstraint(2.0, outcome=1, delta=0.05, noise_beta=9.0)
     with pytest.raises(UnsupportedError, match="without `noise_beta`"):
         robust(model, still, Expectation(), constraints=[cautious])
-    with pytest.raises(UnsupportedError, match="no `NoiseConstraint`"):
+    with pytest.raises(UnsupportedError, match="for a `NoiseConstraint` use"):
         robust(model, still, Expectation(), constraints=[NoiseConstraint(0.3, outcome=1)])
 
 
