@@ -228,7 +228,7 @@ def checked_weights(weights: Tensor | None, domain: Tensor) -> Tensor | None:
     weights = as_floating(weights, "weights").to(domain)
     if weights.shape != domain.shape[-2:-1]:
         raise BotorchTensorDimensionError(
-            f"Expected one of `weights` for each of {domain.shape[-2]} points. Got {weights.shape=}."
+            f"Expected `weights` of {domain.shape[-2]} points. Got {weights.shape=}."
         )
     if not bool((weights.isfinite() & (weights > 0)).all()):
         raise ValueError(f"Expected finite `weights` > 0. Got {weights.min()=}, {weights.max()=}.")
