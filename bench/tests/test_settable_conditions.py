@@ -11,7 +11,7 @@ from torch import Tensor
 from bench.studies.settable_conditions import loops, report
 from botorch_risk.strategies import Strategy
 
-NAME = loops.PAIRS[0]
+NAME, TABLE = loops.PAIRS[0], "digits-value-at-risk"
 
 
 @pytest.mark.parametrize(("every", "chosen"), [(1, [1, 2, 3, 4]), (loops.NEVER, []), (2, [2, 4])])
@@ -59,6 +59,11 @@ def test_tables_by_hand(
     shares = "| 1.00 ± 0.00, 0.00 | 0.50, 0.50 to 0.50 | 0.50, 0.50 to 0.50 |"
     assert f"| every third | -1.50 ± 6.35, 0.00 {shares}" in page
     assert f"| {NAME} | 2.00 ± 0.00 | 1.00 ± 0.00 |" in page
+
+
+def test_decisions_of_a_table_are_whole_numbers() -> None:
+    row = loops.loop(TABLE, 2, [0, 1], num_rounds=2)
+    assert TABLE in loops.PAIRS and min(row["regret"]["chosen"]) >= -1e-9
 
 
 def test_the_noise_of_a_round_does_not_depend_on_who_was_asked() -> None:

@@ -230,7 +230,7 @@ def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
     The smallest bound of all rounds bounds the regret of the best decision so far. For any other
     decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with `best`
     the maximiser of `acqf`. Its probability follows from `beta`: see `bayesian_beta` and
-    `rkhs_beta`. Pending decisions do not count, as nothing is yet known of them.
+    `rkhs_beta`. Pending decisions are not among these, as nothing is yet known of them.
 
     Args:
         acqf: The bound by which the decisions, and values of W for them, were chosen.

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from botorch_risk_bench.campaigns.whole_files import write_text
+from botorch_risk_bench.experiments.problem import decision_space
 from torch import Tensor
 
 from bench.studies.open_benchmark.experiments import EXPERIMENTS, NUM_ROUNDS, SEARCH
@@ -51,11 +52,11 @@ def loop(name: str, every: int, seeds: list[int], num_rounds: int = NUM_ROUNDS) 
         The regrets `R` of recommendations by each of the two strategies, after the last round.
     """
     problem: Any = PROBLEMS[name]()
-    d_x, num_initial = problem.num_decision, 2 * problem.dim + 2
+    num_initial = 2 * problem.dim + 2
     known = {"environment": problem.environment, "risk_measure": problem.risk_measure}
     drawn, chosen = (
         risk_search(
-            problem.bounds[:, :d_x],
+            decision_space(problem),
             seeds,
             w_is_chosen=w_is_chosen,
             num_initial=num_initial,

@@ -201,7 +201,7 @@ def with_fast_marginals(acqf: Acquisition) -> Acquisition:
 def bound_on_host(acqf: Any, num_points: int) -> Callable[..., tuple[ndarray, ndarray]] | None:
     r"""BoTorch's `UpperConfidenceBound` on a view as a function of a few points in NumPy.
 
-    `num_points` is the largest number of points of each entry of the model's batch. The result maps
+    `num_points` is the most points that each entry of the model's batch will get. The result maps
     points `batch_shape x m x d` to values and gradients. It is None for another acquisition
     function, for a lower bound, and where PyTorch is faster.
     """

@@ -8,8 +8,8 @@ points if each has `n_w` values of the environment. Sampled block by block,
 
 the block B of the evaluated points is the same for every candidate P and every step. Conditioning
 on its sample is conditioning on data without noise, so that one factor of the observations and of
-B gives A. For a smooth kernel few points of B determine the others, to a variance of 1e-8 of the
-prior one, and only these are sampled.
+B gives A. For a smooth kernel a few points of B determine the others, up to a variance of 1e-8
+times the prior variance, and only these few are sampled.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_weights_of_domains_of_their_own() -> None:
         within = state.unclassified[row].numpy()
         expected = fall[:, within] @ weights.numpy()[within] * state.beta[row].item()
         np.testing.assert_allclose(values[row], expected, rtol=1e-6)
-    with pytest.raises(BotorchTensorDimensionError, match="one weight for each of 36 points"):
+    with pytest.raises(BotorchTensorDimensionError, match="`weights` of 36 points"):
         TruncatedVarianceReduction(posterior, state, noise=NOISE, weights=weights[:2])
 
 
