@@ -419,7 +419,7 @@ def recommend_everywhere(
         equality_constraints: Linear equalities, in the same form.
 
     Returns:
-        The decisions, `R x d_x`. Rows below `n` are those of `evaluated`; `n` is the optimiser's.
+        The decisions, `R x d_x`. Rows below `n` index `evaluated`; `n` is the optimiser's.
 
     Example:
         >>> from botorch_risk.acquisition import RiskUpperConfidenceBound

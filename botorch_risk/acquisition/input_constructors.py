@@ -20,7 +20,7 @@ _waiting: dict[type, Callable[..., dict[str, Any]]] = {}
 
 
 def register_input_constructor(kind: type, construct: Callable[..., dict[str, Any]]) -> None:
-    r"""Tell BoTorch how to turn Ax's arguments into those of an acquisition function.
+    r"""Tell BoTorch how to build an acquisition function from Ax's arguments.
 
     `construct` is called with a `model` and any options by name, and returns the arguments of
     `kind`.

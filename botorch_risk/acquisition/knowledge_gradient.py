@@ -22,8 +22,8 @@ class LogRiskKnowledgeGradient(RiskLookahead):
 
         score(x) = log( E_Z[ max_p ( a_p + s_p(x, w) Z ) ] - max_p a_p )
 
-    where p runs through the compared decisions, whose expected risks and slopes are those of
-    `RiskLookahead`; it describes the arguments and errors too. `X_compared` holds decisions that
+    where p runs through the compared decisions, with expected risks and slopes from
+    `RiskLookahead`, which describes the arguments and errors too. `X_compared` holds decisions that
     may be recommended, see `decisions_to_compare`. The maximum over lines has a closed form
     (`log_expected_gain`), as in the knowledge gradient for correlated beliefs [Frazier2009kgcb]_.
     `log_gain` scores any reading (x, w).

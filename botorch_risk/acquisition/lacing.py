@@ -103,7 +103,7 @@ def covering_mask(
       [Bogunovic2018stableopt]_.
     - Value-at-risk has no such Q (Example 1 of the paper): it needs `lacing_mask`.
     - Enclosure, the property of lacing values, is impossible: bounds at one w need not enclose
-      those of a mean.
+      the bounds of a mean.
 
     Args:
         risk_measure: `Expectation`, `ConditionalValueAtRisk`, `WorstCase` or

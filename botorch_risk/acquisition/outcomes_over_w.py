@@ -133,7 +133,7 @@ class OutcomesOverW:
     ) -> Tensor:
         r"""The mean of the risk plus `width` times its deviation, `batch_shape x m`.
 
-        The joint posterior is that of the outcomes at all values of W. The result is differentiable
+        The posterior is joint over the outcomes at all values of W. The result is differentiable
         in the decisions. For the arguments see `bound`.
         """
         if measure.needs_samples and self._serves(X):

@@ -145,7 +145,7 @@ class ChosenContextAcquisition(RiskAcquisition):
 
     The generator's `acquisition_options` are its `options`: `contexts`, the names of the last
     parameters; `points`, their values, `n_w x d_w`; `weights` of the points, `n_w`; `value_rule`
-    for the context, a lacing value by default; `rule`, that of `select_lacing_value`; `seed`.
+    for the context, a lacing value by default; `rule`, as in `select_lacing_value`; `seed`.
     """
 
     def _construct_botorch_acquisition(

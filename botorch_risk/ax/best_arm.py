@@ -28,7 +28,7 @@ class BestArm:
     Args:
         trial_index: The first trial of the arm.
         parameters: The parameters of the arm.
-        mean: The posterior mean of its risk (that of the negative metric if it is minimised).
+        mean: The posterior mean of its risk (for a minimised metric, of its negative).
         lower: A lower confidence bound.
         upper: An upper confidence bound.
         runner_up: By the same rule, the best arm with another decision, if there is one.

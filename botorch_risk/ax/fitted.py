@@ -44,7 +44,7 @@ def fitted_adapter(
         if isinstance(node, ExternalGenerationNode):
             raise UnsupportedError(
                 f"Expected a strategy with a model of arms. Got a strategy with the last node "
-                f"{node.name!r}, which recommends by itself, like that of `filled_table`."
+                f"{node.name!r}, which recommends by itself, as in `filled_table`."
             )
         node._fit(experiment=experiment, data=experiment.lookup_data())
         adapter, source = node._fitted_adapter, f"a last node {node.name!r}"

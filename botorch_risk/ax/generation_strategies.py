@@ -96,8 +96,8 @@ def under_uncertain_context(
 
     Each trial is completed with the context that it met, as a tracking metric. The outcome is a
     function of the parameters and of the context, whose distribution is learnt as a kernel density;
-    trials after a Sobol sequence maximise a bound of the risk over it. For a minimised metric,
-    the risk is that of its negative. Outcome constraints hold under a risk as well, and their
+    trials after a Sobol sequence maximise a bound of the risk over it. A minimised
+    metric is negated first. Outcome constraints hold under a risk as well, and their
     metrics have a model of the same kind. Other arguments are as in `risk_averse`.
 
     Ax's own predictions, such as `Client.predict`, are risks of each metric itself: for a minimised
@@ -175,8 +175,8 @@ def value_at_risk(
     The last parameters of the search space are contexts with known, independent distributions. A
     trial is the decision with the largest bound of the risk, and a context to try it with: one that
     decides the risk (a lacing value, the paper's rule), or, with another `value_rule`, the one
-    whose reading most reduces the variance of the risk. For a minimised objective, the risk is
-    that of its negative. Other arguments are as in `risk_averse`.
+    whose reading most reduces the variance of the risk. A minimised objective is negated
+    first. Other arguments are as in `risk_averse`.
 
     Args:
         contexts: The values of each context and their probabilities, by the name of its parameter.
@@ -249,7 +249,7 @@ def under_perturbed_inputs(
     Trials are evaluated exactly as suggested; later, the named parameters of the chosen arm have a
     normal error. Trials after a Sobol sequence maximise a bound of the risk over that error, and
     outcome constraints hold under a risk over it. Values outside the search space are moved to its
-    edge. For a minimised objective, the risk is that of its negative. Other arguments are as in
+    edge. A minimised objective is negated first. Other arguments are as in
     `risk_averse`.
 
     Args:

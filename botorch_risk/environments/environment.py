@@ -74,7 +74,7 @@ class Environment(Module, ABC):
         )
 
     def contains(self, X: Tensor, W: Tensor) -> Tensor:
-        r"""Whether W may take a value: here, whether it is that of a point of positive weight.
+        r"""Whether W may take a value: here, whether a point of positive weight has it.
 
         Args:
             X: Decisions, `batch_shape x m x d_x`.

@@ -47,7 +47,7 @@ class LabelFrequencies:
     counts as half a context, so ten labels weigh as much as the first five contexts; under the
     uniform prior, 1 per label, as much as the first ten. For three labels of frequencies between
     0.03 and 0.97, its 95 % intervals contain the frequency in 0.951 of data sets of 20 contexts;
-    those of the uniform prior in 0.943 (`docs/coverage.md`).
+    with the uniform prior, in 0.943 (`docs/coverage.md`).
 
     If other columns of the contexts are numbers, a kernel density learns them as if there were no
     labels. At each of its points, a label's weight is the share of the kernels of its contexts

@@ -84,8 +84,8 @@ class InputPerturbation(Environment):
 class PerturbedEnvironment(Environment):
     r"""All pairs of a perturbation of the decision and a value of W, which are independent.
 
-    W may depend on the decision that was carried out. The points are those of BoTorch's
-    `InputPerturbation` followed by `AppendFeatures`, in the same order.
+    W may depend on the decision that was carried out. BoTorch's
+    `InputPerturbation` followed by `AppendFeatures` gives the same points in the same order.
 
     Args:
         perturbation: Turns the chosen decision into the one that is carried out.

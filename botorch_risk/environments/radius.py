@@ -83,7 +83,7 @@ def cross_validated_radius(
 
     The smallest radius for which a share `coverage` of the balls around the kept data include the
     distribution of the left-out data: random halves of the values, or each group in turn. A half
-    holds less information than all values: for independent values the radius exceeds that of
+    holds less information than all values: for independent values this radius exceeds
     `bootstrap_radius`, about twice for a distance and four times for a divergence. Groups, such as
     years, show how much they differ, so that the ball holds another group like them, but no shift
     that no group shows.

@@ -188,7 +188,7 @@ def advise(
             - tensors `(X, Y)` as BoTorch has them: X is `n x d`, conditions last, and Y is `n`,
               `n x 1`, or `n x k` with repeats, of an outcome `y` that is maximised.
         settings: The settings by name, as in `FrameExperiment`; bounds `2 x d_x` for tensors.
-            Default: those of the study or the experiment.
+            Default: as in the study or the experiment.
         outcomes: The outcome with its direction. Default: as for `settings`; only a DataFrame needs
             it.
         conditions: What was measured with the outcome but cannot be set, by name: `(low, high)`, or

@@ -95,7 +95,7 @@ class MeanVarianceSamples:
     def confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of f, `mean -+ sqrt(beta) * standard deviation` of the mixture.
 
-        Arguments and shapes are those of `MeanVarianceGP.confidence_bounds`.
+        Arguments and shapes are as in `MeanVarianceGP.confidence_bounds`.
         """
         mean, variance = self.mean_marginals(X)
         width = variance.sqrt() * root_of_beta(beta, mean, self.batch_shape)

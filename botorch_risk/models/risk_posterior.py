@@ -28,7 +28,7 @@ _MOMENT_SAMPLES = 64  # and as many with the opposite sign
 class Column:
     r"""One risk of one outcome.
 
-    It reduces the values `start` to `stop` among those of a decision. The measure is bound to its
+    It reduces the values `start` to `stop` of a decision. The measure is bound to its
     environment. `sign` is 1, or -1 for the risk of an outcome that should be small.
     """
 

@@ -361,7 +361,7 @@ class RobustPath(SamplePath):
 
     BoTorch's `get_matheron_path_model` and `PathwiseThompsonSampling` draw such paths of a
     `RobustModel`. The time and memory of an evaluation are linear in the number of points and of
-    values of the environment; those of a joint distribution are at least quadratic.
+    values of the environment; for a joint distribution they are at least quadratic.
 
     The paths are drawn by Matheron's rule [Wilson2020pathwise]_.
     """

@@ -41,7 +41,7 @@ def _is_gaussian(posterior: Posterior) -> bool:
 class JoinedPosterior(Posterior):
     r"""Independent posteriors that share one list of standard normal numbers, decision by decision.
 
-    All numbers of a decision are adjacent, those of the first posterior first. So the leading
+    All numbers of a decision are adjacent, beginning with the first posterior. So the leading
     decisions use the first numbers, whatever follows them. BoTorch's noisy acquisition functions
     rely on that: they draw for the evaluated decisions, and reuse these draws in front when
     candidates are appended.

@@ -46,7 +46,7 @@ class MonteCarloDecision:
             `robust` returns them. A class is given an objective without a unit, for its smoothing.
         risk_measure: One measure for all objectives, or one for each; or a schedule,
             `risk_measure(t, d_w)`. Default: the one of the strategy's `RiskRecipe`.
-        constraints: The constraints. Default: those of the strategy's `RiskRecipe`.
+        constraints: The constraints. Default: from the strategy's `RiskRecipe`.
         max_iterations: Maximum number of iterations of the acquisition optimiser.
         reduce: Maps a model, an environment, the measure and the constraints to the acquisition
             function's inputs: a model and keyword arguments.

@@ -186,7 +186,7 @@ def of_measures(
 ) -> ParetoSearch:
     r"""The method that chooses rows by a given rule and recommends a set by these risks.
 
-    `choose` is the rule that chooses rows. The other arguments are those of `pareto_search`.
+    `choose` is the rule that chooses rows. The other arguments are as in `pareto_search`.
     """
     check_beta(constraint_beta)
     recipe = ObjectiveRisksRecipe(risk_measures, tuple(constraints), constraint_beta)
@@ -326,7 +326,7 @@ def pareto_search(
 
     Args:
         risk_measure: One measure for all objectives, or one for each; larger is better.
-        num_objectives: The number of objectives. Default: that of the measures, or 2 for one.
+        num_objectives: The number of objectives. Default: one per measure, or 2 for one measure.
         reference_point: One value for each risk, in its units; only decisions above all of them
             count. Needed unless `acquisition` is given.
         acquisition: As in `risk_search`, for several outcomes.

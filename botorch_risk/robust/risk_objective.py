@@ -24,7 +24,7 @@ class RiskObjective(MCAcquisitionObjective):
     averages the `n_w - ceil(alpha n_w) + 1` lowest values, one more than `(1 - alpha) n_w` if
     that is a whole number: for k values in all it is `ConditionalValueAtRisk(k / n_w)`.
 
-    The risks are those of joint samples, as in [Cakmak2020risk]_.
+    The risks come from joint samples, as in [Cakmak2020risk]_.
 
     Args:
         environment: The points to which the model's input transform expands each, with their

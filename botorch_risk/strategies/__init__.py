@@ -1,7 +1,7 @@
 r"""The ask-and-tell interface, for one experiment or many replicates at once.
 
 A `Strategy` is a space of points, a method that chooses them, and a history. Functions, which have
-lower-case names, put the parts together; those of the papers are in `papers`.
+lower-case names, put the parts together; the papers' functions are in `papers`.
 """
 
 from .acquire import Acquire

@@ -35,7 +35,7 @@ AS_IN_PAPERS: dict[str, Any] = {"overrules_fit": False}
 class RiskRecipe:
     r"""The confidence bound of a risk of the first outcome, with constraints on any of them.
 
-    The arguments are those of `risk_search`.
+    The arguments are as in `risk_search`.
 
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk

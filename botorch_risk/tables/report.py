@@ -1,4 +1,4 @@
-r"""The uncertainty of the conditions' risks, including that of the hyperparameters."""
+r"""The uncertainty of the conditions' risks, including uncertain hyperparameters."""
 
 from typing import NamedTuple
 

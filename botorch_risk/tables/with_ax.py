@@ -268,7 +268,7 @@ def finite_table(
     over the contexts, a trial tries one pair, and no pair is suggested twice. Several parameters
     may make a condition, and several a context; the values of ordered ones are numbers. In a batch,
     each pair is chosen as if those before it had been read. `filled_table` gives the
-    recommendation. For a minimised objective, the risk is that of minus the objective.
+    recommendation. A minimised objective is negated first.
 
     Args:
         conditions: Names of the choice parameters that make a condition.

@@ -23,7 +23,7 @@ def draw_outcomes(
         outcome_i = values_i + noise_std_i * N(0, 1)
 
     It is `batch_shape x q x k x m`, from `batch_shape x q x m` values and `m` standard deviations.
-    The other arguments, and the errors, are those of `RepeatedTestProblem.sample_repeats`.
+    The other arguments, and the errors, are as in `RepeatedTestProblem.sample_repeats`.
     """
     check_counts(num_repeats=num_repeats)
     shape = (*values.shape[:-1], num_repeats, values.shape[-1])

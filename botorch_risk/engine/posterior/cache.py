@@ -134,7 +134,7 @@ def _are_equal(pairs: Sequence[tuple[Tensor, Tensor]]) -> bool:
 
 
 class OutcomeUnits(NamedTuple):
-    r"""An affine map, the same for all points, from latent moments to those of the outcome.
+    r"""An affine map, the same for all points, from latent moments to moments of the outcome.
 
         mean = scale * latent + offset
         variance = scale^2 * max(prior * (1 - explained), floor)

@@ -63,7 +63,7 @@ class PairBoundOnHost:
         )
 
     def serves(self, num_decisions: int) -> bool:
-        r"""Whether NumPy is faster for so many decisions, those of all models together."""
+        r"""Whether NumPy is faster for so many decisions, counted over all models."""
         rank, n = self.basis.shape[-2:]
         entries = num_decisions * max(n * rank, self.coordinates.shape[-2])
         return entries <= MOST_ENTRIES and n * n * rank <= MOST_MULTIPLICATIONS

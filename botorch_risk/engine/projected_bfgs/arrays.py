@@ -46,7 +46,7 @@ class Arrays:
         return self.device is not None or bool(np.count_nonzero(mask))
 
     def where(self, mask: Array, array: Array, other: Array) -> Array:
-        r"""The rows of an array where a mask `rows` is True, and those of `other` elsewhere."""
+        r"""Rows of an array where a mask `rows` is True, and rows of `other` elsewhere."""
         dims = other.ndim - mask.ndim
         return self.functions.where(mask[(..., *[None] * dims)] if dims else mask, array, other)
 

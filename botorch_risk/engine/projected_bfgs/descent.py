@@ -81,7 +81,7 @@ def minimize_rows(
         patience: The number of evaluations without a worthwhile gain.
         metric: Initial approximate inverse Hessians, `rows x p x p`, such as the `metric` of minima
             of a similar objective; NaN where it is unknown.
-        noise: The relative error of values, such as those of ill-conditioned quadratic forms.
+        noise: The relative error of values, for example of ill-conditioned quadratic forms.
             Within this error a step is accepted if it shortens the gradient: near a minimum values
             are flat, so the same error in gradients hides far shorter steps.
         groups: The group of each row, `rows`, from 0 on, if only the lowest end of a group matters.

@@ -54,7 +54,7 @@ class Polyhedron:
             metric: Inverse Hessians, `rows x p x p`, whose range are the allowed moves.
 
         Returns:
-            The steps, and the gradients at `x` plus those of the constraints times their
+            The steps, and the gradients at `x` plus the constraints' gradients times their
             multipliers, both `rows x p`. Both are 0 at a stationary point. If a metric is too steep
             to be solved with, only the step is 0: a descent then drops the metric.
         """
