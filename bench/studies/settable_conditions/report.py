@@ -19,7 +19,7 @@ from bench.studies.settable_conditions.loops import NEVER, PAIRS
 from bench.studies.stored_rows import rows_of_arguments
 
 STORED = Path(__file__).with_name("rows.jsonl.gz")
-NAMES = {1: "every round", 2: "every second round", 3: "every third", 5: "every fifth", NEVER: "no"}
+NAMES = {1: "every round", 3: "every third", 5: "every fifth", NEVER: "no"}
 
 
 def regrets(rows: dict[tuple[str, int], list[float]], every: int) -> Tensor:
