@@ -13,7 +13,12 @@ from torch import Tensor
 from botorch_risk import acquisition, level_sets, stopping
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
-from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, PerturbedEnvironment
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    InputPerturbation,
+    PerturbedEnvironment,
+    restricted,
+)
 from botorch_risk.level_sets import level_set_search
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
 from botorch_risk.papers import LevelSet, RelativeLevelSet, v_ucb
@@ -143,6 +148,13 @@ def moved(codes: Codes) -> PerturbedEnvironment:
     return PerturbedEnvironment(steps, lots(codes))
 
 
+def without_one_pair(codes: Codes) -> DiscreteEnvironment:
+    r"""In good weather, the third lot does not come."""
+    return restricted(
+        lots(codes), lambda W: (W[..., 0] < 0.5) | (numbers_of(codes, W[..., 1]) != 2)
+    )
+
+
 Values = Callable[[Codes], Tensor]
 
 # By the name of the public function or class.
@@ -188,6 +200,9 @@ VALUES: dict[str, Values] = {
     "constraints.ConstrainedUpperConfidenceBound": lambda codes: constrained(codes).evaluate(X),
     "environments.PerturbedEnvironment": lambda codes: RiskUpperConfidenceBound(
         model(codes), moved(codes), ValueAtRisk(0.3), 2.0, X_pending=X[:2]
+    ).evaluate(X),
+    "environments.restricted": lambda codes: RiskUpperConfidenceBound(
+        model(codes), without_one_pair(codes), WassersteinBall(0.3), 2.0, X_pending=X[:2]
     ).evaluate(X),
     "level_sets.ExpectedClassification": lambda codes: gain(
         level_sets.ExpectedClassification, codes, 0.2

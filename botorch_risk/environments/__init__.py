@@ -2,7 +2,13 @@ r"""Distributions of the environmental variable W, known or learnt from observed
 
 from .continuous import ContinuousEnvironment, Mixture
 from .density import KernelDensity
-from .discrete import DiscreteEnvironment, EmpiricalGrid, StandardDeviationBox, regular_grid
+from .discrete import (
+    DiscreteEnvironment,
+    EmpiricalGrid,
+    StandardDeviationBox,
+    regular_grid,
+    restricted,
+)
 from .environment import Environment, IndependentEnvironment
 from .kernel_density import KernelDensityEnvironment, leave_one_out_bandwidth, silverman_bandwidth
 from .label_frequencies import LabelFrequencies
@@ -28,5 +34,6 @@ __all__ = [
     "cross_validated_radius",
     "leave_one_out_bandwidth",
     "regular_grid",
+    "restricted",
     "silverman_bandwidth",
 ]

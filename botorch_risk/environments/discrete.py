@@ -1,7 +1,7 @@
 r"""Finitely many values of W with known probabilities."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import torch
@@ -13,8 +13,10 @@ from botorch_risk.arguments import (
     as_tensor,
     check_bounds,
     check_counts,
+    check_kind,
     check_nonnegative,
     check_rows,
+    first_index,
     in_short,
 )
 from botorch_risk.environments.environment import IndependentEnvironment, inside
@@ -89,6 +91,54 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
             f"Got a smallest one of {probabilities.min()} and sums {in_short(total.squeeze(-1))}."
         )
     return (probabilities.double() / total).to(points).expand(shape)
+
+
+def restricted(
+    environment: IndependentEnvironment, is_possible: Callable[[Tensor], Tensor]
+) -> DiscreteEnvironment:
+    r"""The distribution of W given that W is possible.
+
+        weights[j] = is_possible(points[j]) * environment.weights[j] / sum
+
+    For example, a dew point never exceeds the temperature. Each impossible point is replaced by a
+    copy, of weight 0, of a possible point. A ball around the result therefore puts no mass on
+    impossible points, and the number of points stays the same in each replicate.
+
+    Args:
+        environment: A distribution of W, known or learnt. In the result, W is one of its points.
+        is_possible: Maps values of W, `batch_shape x n_w x d_w`, to booleans `batch_shape x n_w`.
+
+    Raises:
+        BotorchTensorDimensionError: If `is_possible` does not return one boolean for each point.
+        InputDataError: If no possible point of a replicate has a positive weight.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> days = DiscreteEnvironment(torch.tensor([[15.0, 9.0], [15.0, 16.0], [20.0, 16.0]]))
+        >>> possible = restricted(days, lambda W: W[..., 1] <= W[..., 0])
+        >>> possible.points.tolist(), possible.weights.tolist()
+        ([[15.0, 9.0], [15.0, 9.0], [20.0, 16.0]], [0.5, 0.0, 0.5])
+    """
+    check_kind(IndependentEnvironment, environment=environment)
+    points, shape = environment.points, environment.points.shape[:-1]
+    kept = as_tensor("is_possible(points)", is_possible(points))
+    if kept is None or kept.shape != shape or kept.dtype != torch.bool:
+        raise BotorchTensorDimensionError(
+            f"Expected `is_possible` to return {tuple(shape)} booleans, one for each point. "
+            f"Got {in_short(kept)}."
+        )
+    weights = (environment.weights * kept).double()
+    total = weights.sum(dim=-1, keepdim=True)
+    if not (total > 0).all():
+        index = first_index(total <= 0)[:-1]
+        raise InputDataError(
+            "Expected a possible point of positive weight. "
+            f"Got none among {shape[-1]}{f' of entry {index}' if index else ''}."
+        )
+    a_possible_one = kept.long().argmax(dim=-1)[..., None, None]
+    stand_in = points.gather(-2, a_possible_one.expand(*shape[:-1], 1, points.shape[-1]))
+    points = points.where(kept.unsqueeze(-1), stand_in)
+    return DiscreteEnvironment(points, weights / total, environment.categories)
 
 
 class EmpiricalGrid(IndependentEnvironment):

@@ -16,6 +16,7 @@ from botorch_risk.environments import (
     KernelDensityEnvironment,
     StandardDeviationBox,
     regular_grid,
+    restricted,
 )
 from tests import oracles
 from tests.contracts import BOUNDS
@@ -44,6 +45,16 @@ def first_of_seven(n_w: int) -> Tensor:
     return torch.tensor(_SEVEN[:n_w], dtype=torch.float64) / sum(_SEVEN[:n_w])
 
 
+def below_the_diagonal(W: Tensor) -> Tensor:
+    return W[..., 0] + W[..., 1] <= 1.2
+
+
+def restricted_wave(w: np.ndarray, rates: np.ndarray) -> complex:
+    r"""Of seven values, those above the diagonal are impossible."""
+    probabilities = np.array(_SEVEN) * (w.sum(axis=-1) <= 1.2)
+    return oracles.discrete_wave(w, list(probabilities / probabilities.sum()), rates)
+
+
 def environment(name: str, build: Any, oracle: Any, **options: Any) -> EnvironmentCase:
     return EnvironmentCase(name=name, build=build, oracle=oracle, **options)
 
@@ -58,6 +69,17 @@ ENVIRONMENTS = [
         size=7,
         few=7,
         density="none",
+    ),
+    environment(
+        "restricted",
+        lambda observed, seeds, n_w: restricted(
+            DiscreteEnvironment(observed[..., :n_w, :], first_of_seven(n_w)), below_the_diagonal
+        ),
+        restricted_wave,
+        size=7,
+        few=7,
+        density="none",
+        follows_one_value=None,  # which may be impossible
     ),
     environment(
         "continuous_sobol",

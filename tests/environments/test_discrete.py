@@ -10,9 +10,19 @@ from botorch_risk.environments import (
     DiscreteEnvironment,
     EmpiricalGrid,
     InputPerturbation,
+    KernelDensityEnvironment,
+    ObservedContexts,
     StandardDeviationBox,
     regular_grid,
+    restricted,
 )
+from botorch_risk.risk import (
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    TotalVariationBall,
+    WassersteinBall,
+)
+from botorch_risk.strategies import risk_search
 
 THREE = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -180,3 +190,64 @@ def test_a_box_of_no_deviations_is_the_mean():
 
 def test_one_observed_value_is_its_own_box():
     assert (StandardDeviationBox(THREE[1:2], 4, seeds=0).points == 0.5).all()
+
+
+def dry(W):
+    return W[..., 0] >= W[..., 1]
+
+
+SQUARE = regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double(), 25)
+
+
+@pytest.mark.parametrize(
+    "ball",
+    [
+        WassersteinBall(10.0),
+        TotalVariationBall(2.0),
+        MaximumMeanDiscrepancyBall(10.0, lambda v, w: torch.exp(-torch.cdist(v, w).square())),
+    ],
+)
+def test_no_ball_puts_mass_on_an_impossible_point(ball):
+    at_one_corner = (torch.tensor([1.0, 0.0]) == SQUARE).all(dim=-1).double()
+    days = restricted(DiscreteEnvironment(SQUARE, at_one_corner), dry)
+    values = days.points @ torch.tensor([1.0, -1.0]).double()  # below 0 if W is impossible
+    assert ball.bind(days)(values, days.weights) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_restricted_distribution_never_draws_an_impossible_value():
+    days = restricted(DiscreteEnvironment(SQUARE.expand(2, 25, 2)), dry)
+    assert dry(days.sample(200, generator())).all()
+    assert days.supports(SQUARE).tolist() == [dry(SQUARE).tolist()] * 2
+
+
+def test_a_strategy_learns_a_restricted_distribution():
+    def learn(observed, *, bounds, seeds):
+        return restricted(KernelDensityEnvironment(observed, bounds, 32, seeds), dry)
+
+    contexts = ObservedContexts(torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double(), learn)
+    search = risk_search(
+        UNIT, [0, 1], environment=contexts, risk_measure=Expectation(), num_initial=4
+    )
+    drawn = torch.rand(2, 4, 2, dtype=torch.double, generator=generator()).sort(descending=True)
+    X = torch.cat([search.ask(), drawn.values], dim=-1)
+    search.tell(X, X.sum(dim=-1, keepdim=True))
+    search.ask()
+    days = search.belief.environment
+    assert dry(days.points).all()
+    assert days.weights.shape == (2, 32)
+    assert (days.weights > 0).sum(dim=-1).lt(32).all()
+
+
+def test_a_label_stays_a_label_if_the_distribution_is_restricted():
+    lots = DiscreteEnvironment(torch.tensor([[0.0, 0.0], [4.0, 1.0]]), categories=[0])
+    assert restricted(lots, lambda W: W[..., 1] > 0).categories == (0,)
+
+
+def test_a_restriction_that_leaves_nothing_names_the_replicate():
+    days = DiscreteEnvironment(torch.stack([SQUARE, SQUARE - 2]))
+    with pytest.raises(InputDataError, match=r"possible point.*none among 25 of entry \(1,\)"):
+        restricted(days, lambda W: W[..., 0] >= 0)
+    with pytest.raises(BotorchTensorDimensionError, match=r"return \(2, 25\) booleans"):
+        restricted(days, lambda W: W[0, :, 0] >= 0)
+    with pytest.raises(TypeError, match="IndependentEnvironment"):
+        restricted(InputPerturbation(THREE), dry)
